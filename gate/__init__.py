@@ -1,0 +1,3 @@
+"""The regression gate of FlyDSL's GPU kernels."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,135 @@
+"""What one ledger row is, and how its identity is made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+Stage = Literal["prefill", "decode", "mixed", "synthetic", "diagnostic", "model_config"]
+SourceKind = Literal[
+    "aiter_model_shapes",
+    "sglang_trace",
+    "atom_workload",
+    "manual",
+    "synthetic",
+    "diagnostic",
+    "model_config",
+]
+STAGES: tuple[str, ...] = get_args(Stage)
+SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
+
+# Rows of these stages never carry a promotion: no model or serving trace uses the shape.
+UNREAL_STAGES = frozenset({"synthetic", "diagnostic"})
+
+ArgValue = int | float | str | bool | None
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a shape comes from. Lengths are in tokens, `concurrency` in requests."""
+
+    kind: SourceKind
+    file: str | None = None
+    input_len: int | None = None
+    output_len: int | None = None
+    concurrency: int | None = None
+    notes: str | None = None
+
+
+class Weight(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the shape counts in production; all null until a serving trace fills them."""
+
+    occurrences: int | None = None
+    traffic_weight: float | None = None
+    baseline_time_weight: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The weight of the weighted geomean: baseline_time_weight, else traffic_weight, else none."""
+        return self.traffic_weight if self.baseline_time_weight is None else self.baseline_time_weight
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """One ledger row: a shape that a model or a serving trace really uses (or a probe that says so)."""
+
+    shape_id: str
+    op_type: str
+    kernel_name: str
+    model: str
+    stage: Stage
+    arch: str
+    gpu: str
+    dtype: str
+    layout: dict[str, Any]
+    args: dict[str, ArgValue]
+    source: Source
+    weight: Weight
+    baselines_available: tuple[str, ...]
+    notes: str
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    return value
+
+
+def compute_shape_id(
+    *,
+    op_type: str,
+    model: str,
+    stage: str,
+    dtype: str,
+    layout: Mapping[str, Any],
+    args: Mapping[str, Any],
+) -> str:
+    """The identity of a shape: `sha1:` and 16 hex digits of SHA-1 over its canonical JSON.
+
+    Canonical means sorted keys, no blanks, ASCII, and integral floats written as integers, so that 8192 and
+    8192.0 are one shape. The rule is fixed by the ledger contract. Raises ValueError for NaN or infinity.
+    """
+    identity = {
+        "op_type": op_type,
+        "model": model,
+        "stage": stage,
+        "dtype": dtype,
+        "layout": _canonical(layout),
+        "args": _canonical(args),
+    }
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return "sha1:" + hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()[:16]
+
+
+def expected_id(shape: Shape) -> str:
+    """The id that the shape's own fields give."""
+    return compute_shape_id(
+        op_type=shape.op_type,
+        model=shape.model,
+        stage=shape.stage,
+        dtype=shape.dtype,
+        layout=shape.layout,
+        args=shape.args,
+    )
+
+
+def order_key(shape: Shape) -> tuple[str, str, str, float, float, str]:
+    """The stable order of a ledger: op_type, stage, dtype, N, M, shape_id; a missing N or M sorts first."""
+    return (
+        shape.op_type,
+        shape.stage,
+        shape.dtype,
+        _number(shape.args.get("N")),
+        _number(shape.args.get("M")),
+        shape.shape_id,
+    )
+
+
+def _number(value: ArgValue) -> float:
+    return float(value) if isinstance(value, (int, float)) else -1.0

@@ -1,0 +1,199 @@
+"""Every data file in and out: JSONL, CSV, YAML and TOML, line by line, strict, and written atomically."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from gate.model.ledger import Ledger
+from gate.model.matrix import Matrix
+from gate.model.outcome import Outcome, Results
+from gate.model.problem import Problem, UnusableInput
+from gate.model.shape import Shape, expected_id
+
+T = TypeVar("T")
+LEDGER_FILE = "shape_ledger.jsonl"
+MATRIX_FILE = "baseline_matrix.yaml"
+RESULTS_FILE = "benchmark_results.jsonl"
+CODEGEN_FILE = "codegen_records.jsonl"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's bytes. Raises UnusableInput with one line if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnusableInput(
+            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
+        ) from None
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and bytes of each non-blank line."""
+    for number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
+        if raw.strip():
+            yield number, raw
+
+
+def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list[Problem]]:
+    """Every line of a JSONL file as a record with its line number, and a problem for each refused line."""
+    decoder = msgspec.json.Decoder(record)
+    good: list[tuple[int, T]] = []
+    bad: list[Problem] = []
+    for number, raw in lines(path):
+        try:
+            good.append((number, decoder.decode(raw)))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            bad.append(_refused(path, number, raw, error))
+    return good, bad
+
+
+def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
+    if isinstance(error, msgspec.ValidationError):
+        what, fix = f"refused: {error}", "see the contract's schema in gate/schemas"
+    else:
+        what, fix = f"not valid JSON: {error}", "the line is cut off or not strict JSON (no NaN, no comments)"
+    identity = _identity(raw)
+    return Problem(
+        what=what, file=str(path), line=number, fix=fix, shape_id=identity.get("shape_id"), provider=identity.get("provider")
+    )
+
+
+def _identity(raw: bytes) -> dict[str, str]:
+    """Whose row a refused line was, as far as it can be read (NaN is read here only to name the row)."""
+    try:
+        row = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(row, dict):
+        return {}
+    return {key: row[key] for key in ("shape_id", "provider") if isinstance(row.get(key), str)}
+
+
+def read_ledger(path: Path) -> Ledger:
+    """The ledger in `path`; rows with a wrong id or a repeated id are refused, each with its line."""
+    rows, problems = decode_lines(path, Shape)
+    shapes: list[Shape] = []
+    seen: dict[str, int] = {}
+    for number, shape in rows:
+        want = expected_id(shape)
+        if shape.shape_id != want:
+            problems.append(_ledger_problem(path, number, shape, f"shape_id {shape.shape_id} is not {want}, the id of its fields"))
+        elif shape.shape_id in seen:
+            problems.append(_ledger_problem(path, number, shape, f"{shape.shape_id} is already on line {seen[shape.shape_id]}"))
+        else:
+            seen[shape.shape_id] = number
+            shapes.append(shape)
+    return Ledger(shapes=tuple(shapes), problems=tuple(sorted(problems, key=lambda p: p.line or 0)))
+
+
+def _ledger_problem(path: Path, number: int, shape: Shape, what: str) -> Problem:
+    return Problem(
+        what=what, file=str(path), line=number, fix="re-import the ledger instead of editing it", shape_id=shape.shape_id
+    )
+
+
+def read_results(path: Path) -> Results:
+    """All result rows in `path`, duplicates included; each refused line is a problem."""
+    rows, problems = decode_lines(path, Outcome)
+    return Results(outcomes=tuple(row for _, row in rows), problems=tuple(problems))
+
+
+def read_yaml(path: Path) -> Any:
+    """A YAML document, plain data only. Raises UnusableInput with the line of the fault."""
+    try:
+        return yaml.safe_load(read_bytes(path))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else None
+        what = f"not valid YAML: {getattr(error, 'problem', None) or error}"
+        raise UnusableInput(Problem(what=what, file=str(path), line=line, fix="correct the line")) from None
+
+
+def read_matrix(path: Path) -> Matrix:
+    """The baseline matrix in `path`. Raises UnusableInput if it is not one."""
+    try:
+        return msgspec.convert(read_yaml(path), Matrix)
+    except msgspec.ValidationError as error:
+        raise UnusableInput(
+            Problem(what=f"not a baseline matrix: {error}", file=str(path), fix="see gate/schemas/baseline_matrix.schema.json")
+        ) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML document. Raises UnusableInput with the fault."""
+    try:
+        return tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UnusableInput(Problem(what=f"not valid TOML: {error}", file=str(path), fix="correct the line")) from None
+
+
+def encode(record: Any) -> bytes:
+    """One record as JSON: keys in a fixed order, so that equal records give equal bytes."""
+    return msgspec.json.encode(record, order="sorted")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes the whole file or leaves the old one: a temporary file beside it, synced, then renamed."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """As `write_text`. Raises UnusableInput if the folder cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise UnusableInput(
+            Problem(what=f"cannot write: {error.strerror}", file=str(path), fix="choose a folder that can be written")
+        ) from None
+
+
+def write_jsonl(path: Path, records: Iterable[Any]) -> None:
+    """Records as JSON lines, atomically."""
+    write_bytes(path, b"".join(encode(record) + b"\n" for record in records))
+
+
+def write_json(path: Path, record: Any) -> None:
+    """One record as indented JSON with sorted keys, atomically."""
+    write_bytes(path, msgspec.json.format(encode(record), indent=1) + b"\n")
+
+
+def write_results(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """benchmark_results.jsonl and, beside it, its flat projection .csv (nested fields as JSON text)."""
+    write_jsonl(path, outcomes)
+    fields = Outcome.__struct_fields__
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(fields)
+    for outcome in outcomes:
+        writer.writerow([_cell(getattr(outcome, field)) for field in fields])
+    write_text(path.with_suffix(".csv"), buffer.getvalue())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (dict, tuple)):
+        return encode(value).decode("utf-8")
+    return str(value).lower() if isinstance(value, bool) else str(value)
