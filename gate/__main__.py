@@ -1,0 +1,5 @@
+"""`python -m gate` is the `gate` command."""
+
+from gate.cli import main
+
+main()

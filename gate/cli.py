@@ -1,0 +1,88 @@
+"""The table of verbs; it imports none of them until one is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from gate import __version__
+from gate.model.problem import Exit, GateError
+
+# verb -> (module that defines `command`, one-line help). Listing the verbs must import none of the modules.
+VERBS: dict[str, tuple[str, str]] = {
+    "run": ("gate.commands.run", "The main job: compile or replay the frozen ledgers, judge, report."),
+    "judge": ("gate.commands.judge", "Judge head results against base results over a ledger."),
+    "ledger": ("gate.commands.ledger", "Import, freeze, check, show and compare shape ledgers."),
+    "codegen": ("gate.commands.codegen", "Record and compare gfx950 machine code without a GPU."),
+    "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
+}
+
+
+class LazyVerbs(click.Group):
+    """A click group whose verbs are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(VERBS[name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name or (command.name if command else None), command, rest
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+@click.group(cls=LazyVerbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gate")
+def cli() -> None:
+    """Did this commit make a FlyDSL kernel slower, and does it deserve promotion?
+
+    \b
+    gate run                    judge the installed flydsl's gfx950 machine code, no GPU needed
+    gate VERB --help            what a verb takes
+
+    Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong usage.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits; every foreseeable failure is one line on stderr and its exit code."""
+    sys.exit(run(argv))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """The exit code of one command line."""
+    try:
+        code: Any = cli.main(args=list(argv) if argv is not None else None, prog_name="gate", standalone_mode=False)
+        return int(code) if isinstance(code, int) else Exit.PASS
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "gate"
+        return _fail(f"{where}: {error.format_message()}; see '{where} --help'", code=Exit.USAGE)
+    except click.ClickException as error:
+        return _fail(f"gate: {error.format_message()}", code=Exit.USAGE)
+    except GateError as error:
+        return _fail(*(f"gate: {problem}" for problem in error.problems), code=error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("gate: interrupted; finished work is on disk, run the same command again to go on", code=130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return Exit.NO_VERDICT
+
+
+def _fail(*lines: str, code: int) -> int:
+    for line in lines:
+        click.echo(line, err=True)
+    return code
