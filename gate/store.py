@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +36,11 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UnusableInput(
-            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
+            Problem(
+                what=f"cannot read: {error.strerror}",
+                file=str(path),
+                fix="check the path and its permissions",
+            )
         ) from None
 
 
@@ -65,7 +71,12 @@ def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
         what, fix = f"not valid JSON: {error}", "the line is cut off or not strict JSON (no NaN, no comments)"
     identity = _identity(raw)
     return Problem(
-        what=what, file=str(path), line=number, fix=fix, shape_id=identity.get("shape_id"), provider=identity.get("provider")
+        what=what,
+        file=str(path),
+        line=number,
+        fix=fix,
+        shape_id=identity.get("shape_id"),
+        provider=identity.get("provider"),
     )
 
 
@@ -88,9 +99,13 @@ def read_ledger(path: Path) -> Ledger:
     for number, shape in rows:
         want = expected_id(shape)
         if shape.shape_id != want:
-            problems.append(_ledger_problem(path, number, shape, f"shape_id {shape.shape_id} is not {want}, the id of its fields"))
+            problems.append(
+                _ledger_problem(path, number, shape, f"shape_id {shape.shape_id} is not {want}, the id of its fields")
+            )
         elif shape.shape_id in seen:
-            problems.append(_ledger_problem(path, number, shape, f"{shape.shape_id} is already on line {seen[shape.shape_id]}"))
+            problems.append(
+                _ledger_problem(path, number, shape, f"{shape.shape_id} is already on line {seen[shape.shape_id]}")
+            )
         else:
             seen[shape.shape_id] = number
             shapes.append(shape)
@@ -99,7 +114,11 @@ def read_ledger(path: Path) -> Ledger:
 
 def _ledger_problem(path: Path, number: int, shape: Shape, what: str) -> Problem:
     return Problem(
-        what=what, file=str(path), line=number, fix="re-import the ledger instead of editing it", shape_id=shape.shape_id
+        what=what,
+        file=str(path),
+        line=number,
+        fix="re-import the ledger instead of editing it",
+        shape_id=shape.shape_id,
     )
 
 
@@ -126,7 +145,11 @@ def read_matrix(path: Path) -> Matrix:
         return msgspec.convert(read_yaml(path), Matrix)
     except msgspec.ValidationError as error:
         raise UnusableInput(
-            Problem(what=f"not a baseline matrix: {error}", file=str(path), fix="see gate/schemas/baseline_matrix.schema.json")
+            Problem(
+                what=f"not a baseline matrix: {error}",
+                file=str(path),
+                fix="see gate/schemas/baseline_matrix.schema.json",
+            )
         ) from None
 
 
@@ -158,14 +181,18 @@ def write_bytes(path: Path, data: bytes) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
         except BaseException:
-            os.unlink(name)
+            Path(name).unlink()
             raise
     except OSError as error:
         raise UnusableInput(
-            Problem(what=f"cannot write: {error.strerror}", file=str(path), fix="choose a folder that can be written")
+            Problem(
+                what=f"cannot write: {error.strerror}",
+                file=str(path),
+                fix="choose a folder that can be written",
+            )
         ) from None
 
 
@@ -197,3 +224,28 @@ def _cell(value: Any) -> str:
     if isinstance(value, (dict, tuple)):
         return encode(value).decode("utf-8")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def output_lock(folder: Path) -> Iterator[None]:
+    """Holds the output folder for one process. Raises UnusableInput if another one writes there now."""
+    path = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a")
+    except OSError as error:
+        raise UnusableInput(
+            Problem(
+                what=f"cannot write: {error.strerror}",
+                file=str(path),
+                fix="choose a folder that can be written",
+            )
+        ) from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UnusableInput(
+                Problem(what="another gate writes here", file=str(folder), fix="wait for it or use another --out")
+            ) from None
+        yield

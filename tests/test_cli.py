@@ -9,7 +9,19 @@ import pytest
 
 from gate.cli import VERBS, run
 
-HEAVY = ("torch", "triton", "flydsl", "aiter", "pandas", "scipy", "numpy", "github", "jinja2", "rich", "jsonschema")
+HEAVY = (
+    "torch",
+    "triton",
+    "flydsl",
+    "aiter",
+    "pandas",
+    "scipy",
+    "numpy",
+    "github",
+    "jinja2",
+    "rich",
+    "jsonschema",
+)
 
 
 def _modules_after(code: str) -> set[str]:

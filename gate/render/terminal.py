@@ -60,9 +60,7 @@ def _print_code(rows: Iterable[RowFinding], console: Console) -> None:
     for key, same_key in list(keys.items())[:MOST_ROWS]:
         code = same_key[0].code
         assert code is not None
-        numbers = [
-            _pair(code.base, code.head, field) for field in ("vgpr", "instructions", "waves_per_simd", "spills")
-        ]
+        numbers = [_pair(code.base, code.head, field) for field in ("vgpr", "instructions", "waves_per_simd", "spills")]
         finding = code.findings[0] if code.findings else ""
         table.add_row(plain(key), str(len(same_key)), code.verdict, *numbers, plain(finding))
     console.print(table)

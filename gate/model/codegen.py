@@ -1,0 +1,146 @@
+"""What compiling a kernel without a GPU yields: the code in numbers, the toolchain, and what changed between two."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+CodegenStatus = Literal["ok", "failed", "timeout", "crashed", "unsupported"]
+CodegenSeverity = Literal["fail", "warn", "info"]
+CodegenVerdict = Literal["fail", "warn", "info", "same", "new", "missing", "fixed", "still_failing"]
+CodegenCode = Literal[
+    "no_longer_compiles",
+    "does_not_compile",
+    "not_compiled",
+    "spills_appeared",
+    "spills_grew",
+    "scratch_appeared",
+    "lds_over_limit",
+    "wave_lost",
+    "instructions_grew",
+    "vector_loads_lost",
+    "vmcnt0_doubled",
+    "agprs_appeared",
+    "resources_differ",
+    "text_differs",
+]
+CODEGEN_VERDICTS: tuple[str, ...] = get_args(CodegenVerdict)
+CODEGEN_SCHEMA = "gate.codegen/1"
+# The one line every report of these numbers carries.
+CODEGEN_DISCLAIMER = (
+    "Machine code only: it says nothing about speed, about how often an instruction runs, "
+    "or about correctness on hardware."
+)
+
+Constexpr = int | float | str | bool
+
+
+class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides what code comes out, besides the case itself.
+
+    `llvm` is the version and commit inside the FlyDSL wheel, "unknown" where the wheel does not say.
+    `kernels_sha` is the first 16 hex digits of SHA-256 over the kernel sources.
+    """
+
+    flydsl_version: str
+    llvm: str
+    kernels: str
+    kernels_sha: str
+    arch: str
+    flydsl_commit: str | None = None
+    kernels_commit: str | None = None
+    triton_version: str | None = None
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The resources and the instructions of one compiled case.
+
+    Registers are per lane (`vgpr` is the unified total, AGPRs included), sizes in bytes per workgroup (`lds_bytes`,
+    static only) or per lane (`scratch_bytes`), `workgroup_size` in lanes; instructions are counted in the text, not
+    as executed. `mix` counts the groups named in `gate.codegen.isa`.
+    """
+
+    vgpr: int
+    agpr: int
+    sgpr: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_bytes: int
+    workgroup_size: int
+    waves_per_simd: int
+    instructions: int
+    mix: dict[str, int]
+
+    @property
+    def spills(self) -> int:
+        """Spilled registers, vector and scalar together."""
+        return self.vgpr_spills + self.sgpr_spills
+
+
+class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One compile key under one toolchain. `metrics`, `kernel` and the hashes are there exactly when status is ok.
+
+    `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
+    """
+
+    schema: Literal["gate.codegen/1"] = "gate.codegen/1"
+    compile_key: str
+    op_type: str
+    dtype: str
+    constexprs: dict[str, Constexpr]
+    status: CodegenStatus
+    toolchain: Toolchain
+    arch: str
+    provider: str = "flydsl"
+    error: str | None = None
+    kernel: str | None = None
+    metrics: Metrics | None = None
+    isa_sha: str | None = None
+    opcode_sha: str | None = None
+    compile_seconds: float | None = None
+
+
+class CodegenFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that changed: a stable code, how bad it is, and one sentence with the numbers."""
+
+    code: CodegenCode
+    severity: CodegenSeverity
+    text: str
+
+
+class CodegenChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Base against head for one compile key; `base` or `head` is absent where that side has no record."""
+
+    compile_key: str
+    verdict: CodegenVerdict
+    findings: tuple[CodegenFinding, ...] = ()
+    base: CodegenRecord | None = None
+    head: CodegenRecord | None = None
+
+    @property
+    def same_code(self) -> bool:
+        """Whether both sides compiled to the same instruction text: a GPU run of the pair would be an A/A sample."""
+        return (
+            self.base is not None
+            and self.head is not None
+            and self.base.isa_sha is not None
+            and self.base.isa_sha == self.head.isa_sha
+            and self.verdict == "same"
+        )
+
+
+class CodegenThresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """When a change of the code is worth a word.
+
+    `instruction_growth` is a fraction; `vmcnt0_factor` multiplies the count of full waits on memory;
+    `lds_limit_bytes` is what one workgroup may use (gfx950 has 160 KiB per compute unit).
+    `occupancy_bound` names the ops where a lost wave fails instead of warns. The default holds the ops that stream
+    memory: they hide latency behind other waves, while a GEMM tile trades waves for registers on purpose.
+    """
+
+    instruction_growth: float = 0.05
+    vmcnt0_factor: float = 2.0
+    lds_limit_bytes: int = 163840
+    occupancy_bound: frozenset[str] = frozenset({"rmsnorm", "softmax", "vec_add"})
