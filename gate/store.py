@@ -59,7 +59,7 @@ def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list
     for number, raw in lines(path):
         try:
             good.append((number, decoder.decode(raw)))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             bad.append(_refused(path, number, raw, error))
     return good, bad
 
@@ -67,6 +67,8 @@ def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list
 def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
     if isinstance(error, msgspec.ValidationError):
         what, fix = f"refused: {error}", "see the contract's schema in gate/schemas"
+    elif isinstance(error, RecursionError):
+        what, fix = "nested too deeply", "no contract has such a row"
     else:
         what, fix = f"not valid JSON: {error}", "the line is cut off or not strict JSON (no NaN, no comments)"
     identity = _identity(raw)
