@@ -38,7 +38,7 @@ def test_a_ledger_reads_back_as_written(tmp_path: Path) -> None:
         (lambda line: line.replace(b'"M":32', b'"M":33'), "is not sha1:"),
         (lambda line: line.replace(b'"M":32', b'"M":NaN'), "not valid JSON"),
         (lambda line: line.replace(b'"dtype"', b'"dtypo"'), "missing required field `dtype`"),
-        (lambda line: b'{"layout":' + b"[" * 100_000, "nested too deeply"),
+        (lambda line: b'{"layout":{"a":' + b"[" * 100_000, "nested too deeply"),
         (lambda line: b"[]", "Expected `object`"),
     ],
 )
