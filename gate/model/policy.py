@@ -1,0 +1,201 @@
+"""What a policy is: every number and choice that turns measurements into a verdict, with what each one does.
+
+The description of each key is the text that `gate policy explain` prints. Fractions are relative: 0.05 is 5%.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
+PerStratum = Annotated[tuple[Fraction, ...], msgspec.Meta(min_length=5, max_length=5)]
+Probability = Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
+EnvironmentField = Literal["gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version"]
+HotStage = Literal["prefill", "decode", "mixed", "synthetic", "diagnostic", "model_config"]
+
+
+def doc(text: str) -> msgspec.Meta:
+    """The description of a policy key."""
+    return msgspec.Meta(description=text)
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table of the policy file; an unknown key is refused."""
+
+
+class Thresholds(_Table, frozen=True, kw_only=True):
+    """The indifference zone of one row."""
+
+    slower: Annotated[Fraction, doc("A row is slower when a slowdown of more than this is established.")] = 0.01
+    not_slower: Annotated[
+        Fraction, doc("A row is not slower when the upper bound of its slowdown is below this; between: inconclusive.")
+    ] = 0.05
+
+
+class Ceilings(_Table, frozen=True, kw_only=True):
+    """Slowdowns that are accepted: a row blocks only when more than its ceiling is established."""
+
+    ops: Annotated[dict[str, Fraction], doc("Ceiling of every row of an op, by op_type; default is thresholds.slower.")] = {}
+    shapes: Annotated[dict[str, Fraction], doc("Ceiling of one row, by shape_id; it wins over the op's.")] = {}
+
+
+class Screen(_Table, frozen=True, kw_only=True):
+    """The first test of all rows."""
+
+    fdr: Annotated[Probability, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")] = 0.10
+    looks: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
+        msgspec.Meta(min_length=1, max_length=6, description="Blocks measured at each declared look; the error is spent evenly."),
+    ] = (4, 6, 8)
+    interval: Annotated[Probability, doc("Confidence of the intervals that are shown (two-sided).")] = 0.95
+    power: Annotated[Probability, doc("Power at which the minimum detectable effect is stated.")] = 0.90
+
+
+class Confirm(_Table, frozen=True, kw_only=True):
+    """The second test, of suspects only."""
+
+    alpha: Annotated[Probability, doc("Chance of any false regression among the suspects (Holm).")] = 0.01
+    blocks_factor: Annotated[
+        int, msgspec.Meta(ge=1, le=8, description="Blocks of the confirming session, in multiples of the last look's.")
+    ] = 2
+
+
+class GeomeanGate(_Table, frozen=True, kw_only=True):
+    """The test of an op and of the run as a whole: small slowdowns everywhere."""
+
+    limit: Annotated[Fraction, doc("The run blocks when the geomean of the paired rows is slower by more than this.")] = 0.005
+    alpha: Annotated[Probability, doc("and is slower than 0 at this one-sided level.")] = 0.005
+    min_rows: Annotated[int, msgspec.Meta(ge=2, description="Fewest paired rows for which the geomean is tested.")] = 4
+
+
+class Floor(_Table, frozen=True, kw_only=True):
+    """Noise of stored summaries of one timing method, per time stratum (shortest kernels first)."""
+
+    within: Annotated[PerStratum, doc("A difference up to this is noise: unchanged.")]
+    limit: Annotated[PerStratum, doc("A difference above this is real; between the two: inconclusive.")]
+
+
+class Noise(_Table, frozen=True, kw_only=True):
+    """How much two measurements of the same code differ, where the run itself cannot tell."""
+
+    strata_us: Annotated[
+        tuple[float, ...],
+        msgspec.Meta(min_length=4, max_length=4, description="Upper edges of the first four time strata, in microseconds."),
+    ] = (2.5, 5.0, 10.0, 50.0)
+    process_sd: Annotated[
+        Fraction, doc("Standard deviation of log(head/base) between process pairs of one session; blocks cannot show it.")
+    ] = 0.0015
+    min_sd: Annotated[Fraction, doc("Smallest standard deviation of one block that is believed.")] = 0.0005
+    min_blocks: Annotated[
+        int, msgspec.Meta(ge=3, le=64, description="Fewest paired blocks for a test; with fewer, the summaries are compared.")
+    ] = 4
+    graph_slope: Annotated[Floor, doc("Separate sessions, slope over a rotating ring.")] = Floor(
+        within=(0.03, 0.03, 0.02, 0.02, 0.02), limit=(0.12, 0.10, 0.08, 0.06, 0.06)
+    )
+    device_timestamps: Annotated[Floor, doc("Separate sessions, profiler timestamps.")] = Floor(
+        within=(0.06, 0.05, 0.04, 0.03, 0.03), limit=(0.25, 0.20, 0.15, 0.10, 0.10)
+    )
+    cudagraph: Annotated[Floor, doc("The one-launch graph, which carries the launch floor.")] = Floor(
+        within=(0.10, 0.10, 0.08, 0.056, 0.05), limit=(0.45, 0.45, 0.40, 0.30, 0.20)
+    )
+    eager_event: Annotated[Floor, doc("Eager calls between events, launch overhead included.")] = Floor(
+        within=(0.20, 0.20, 0.15, 0.15, 0.10), limit=(1.0, 1.0, 0.8, 0.6, 0.4)
+    )
+    cpu_wall: Annotated[Floor, doc("Wall time on the host.")] = Floor(
+        within=(0.30, 0.30, 0.30, 0.25, 0.20), limit=(1.5, 1.5, 1.2, 1.0, 0.8)
+    )
+    launch_floor_us: Annotated[
+        dict[str, float],
+        doc("One-launch graph floor by a word in the GPU's name, used where the run has too few rows to show its own."),
+    ] = msgspec.field(default_factory=lambda: {"MI350X": 12.8, "H200": 4.2})
+    floor_share: Annotated[Fraction, doc("A one-launch row within this of the launch floor is floor_limited.")] = 0.20
+    unstable: Annotated[Fraction, doc("A row whose p90 over p10 exceeds 1 + this is unstable.")] = 0.20
+
+
+class Coverage(_Table, frozen=True, kw_only=True):
+    """How much must have been measured for a green run."""
+
+    measured: Annotated[Fraction, doc("Share of the required rows that must be compared.")] = 1.0
+    conclusive: Annotated[Fraction, doc("Share of the compared rows that must have a clear verdict.")] = 0.5
+    accept_still_failing: Annotated[
+        bool, doc("Whether rows that fail in base and head alike leave the run green (never a promotion).")
+    ] = False
+
+
+class EnvironmentPolicy(_Table, frozen=True, kw_only=True):
+    """Which differences of the two stacks make times incomparable; the others are shown."""
+
+    incomparable: Annotated[
+        tuple[EnvironmentField, ...], doc("Fields that must be equal in base and head for a timing comparison.")
+    ] = ("gpu", "arch", "rocm_version", "driver_version")
+    codegen_incomparable: Annotated[
+        tuple[EnvironmentField, ...], doc("The same, for a machine-code comparison.")
+    ] = ("arch",)
+
+
+class Controls(_Table, frozen=True, kw_only=True):
+    """The untouched baselines as a control arm."""
+
+    moved: Annotated[Fraction, doc("Controls moved when their median change between separate sessions exceeds this.")] = 0.03
+    min_rows: Annotated[int, msgspec.Meta(ge=1, description="Fewest control pairs of an op for a statement.")] = 2
+
+
+class StandingPolicy(_Table, frozen=True, kw_only=True):
+    """From the geomean speedup over the best pinned baseline to the decision."""
+
+    promote: Annotated[Fraction, doc("promote from here, with no hard failure.")] = 1.0
+    guardrails: Annotated[Fraction, doc("promote_with_guardrails from here, with no hard failure.")] = 0.95
+    tune: Annotated[Fraction, doc("tune_needed from here; below: rewrite_needed.")] = 0.70
+
+
+class Hot(_Table, frozen=True, kw_only=True):
+    """Which rows count as hot: shapes of models or of serving traces."""
+
+    stages: Annotated[tuple[HotStage, ...], doc("Stages whose rows are hot.")] = ("prefill", "decode", "mixed", "model_config")
+    shapes: Annotated[tuple[str, ...], doc("shape_ids that are hot whatever their stage.")] = ()
+    min_weight: Annotated[Fraction, doc("A weighted row below this weight is not hot.")] = 0.0
+
+
+class ClassifyPolicy(_Table, frozen=True, kw_only=True):
+    """Limits of the classification."""
+
+    ok: Annotated[Fraction, doc("A row at or above this speedup over the best baseline is ok.")] = 0.95
+    profile_below: Annotated[Fraction, doc("A hot, stable row below this speedup is worth a profiler run.")] = 0.90
+    algorithm_below: Annotated[Fraction, doc("Below this speedup tuning cannot be the explanation.")] = 0.50
+    roofline_share: Annotated[Fraction, doc("A row at this share of the GPU's peak is limited by the roofline.")] = 0.70
+
+
+class CodegenPolicy(_Table, frozen=True, kw_only=True):
+    """What machine-code findings mean for the run."""
+
+    warn: Annotated[
+        Literal["inconclusive", "block", "unchanged"], doc("The verdict of a row whose code comparison says warn.")
+    ] = "inconclusive"
+
+
+class PhysicsPolicy(_Table, frozen=True, kw_only=True):
+    """The check that a time is possible at all."""
+
+    enabled: Annotated[bool, doc("Whether times below the hardware's lower bound are rejected.")] = True
+    slack: Annotated[Fraction, doc("A time is impossible below the bound times 1 - this.")] = 0.05
+
+
+class Policy(_Table, frozen=True, kw_only=True):
+    """The whole policy file."""
+
+    thresholds: Thresholds = Thresholds()
+    ceilings: Ceilings = Ceilings()
+    screen: Screen = Screen()
+    confirm: Confirm = Confirm()
+    geomean: GeomeanGate = GeomeanGate()
+    noise: Noise = Noise()
+    coverage: Coverage = Coverage()
+    environment: EnvironmentPolicy = EnvironmentPolicy()
+    controls: Controls = Controls()
+    standing: StandingPolicy = StandingPolicy()
+    hot: Hot = Hot()
+    classify: ClassifyPolicy = ClassifyPolicy()
+    codegen: CodegenPolicy = CodegenPolicy()
+    physics: PhysicsPolicy = PhysicsPolicy()
