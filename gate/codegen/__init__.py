@@ -1,0 +1,1 @@
+"""gfx950 machine code without a GPU: which cases there are, their assembly, its numbers, and what changed."""

@@ -1,0 +1,67 @@
+"""Knows where a compiled case lies on disk: one file per toolchain and case, named by the hash of both.
+
+What is kept is the worker's answer with the whole assembly, not the numbers read from it: a better reader needs no
+recompilation. Crashes and timeouts are not kept, because they may be the machine's doing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gate.codegen.keys import CompileCase
+from gate.model.codegen import CodegenRecord, Toolchain
+
+KEPT = frozenset({"ok", "failed", "unsupported"})
+
+
+def entry_path(directory: Path, toolchain: Toolchain, case: CompileCase, *, worker_sha: str) -> Path:
+    """Return the file of one case: SHA-256 over everything that decides its code."""
+    identity = [worker_sha, msgspec.to_builtins(toolchain), msgspec.to_builtins(case)]
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def read_entry(path: Path) -> dict[str, Any] | None:
+    """Return the answer kept at `path`, or None where there is none that can be read."""
+    try:
+        reply = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return reply if isinstance(reply, dict) and reply.get("status") in KEPT else None
+
+
+def write_entry(path: Path, reply: Mapping[str, Any]) -> None:
+    """Keep an answer, whole or not at all. Raises OSError when the directory cannot be written."""
+    if reply.get("status") not in KEPT:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(reply), encoding="utf-8")
+    partial.replace(path)
+
+
+def sources_sha(*paths: Path) -> str:
+    """Return 16 hex digits of SHA-256 over Python sources: files, and every .py file below a directory."""
+    digest = hashlib.sha256()
+    for root in paths:
+        for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
+            name = path.name if path == root else path.relative_to(root).as_posix()
+            digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def case_of(record: CodegenRecord) -> CompileCase:
+    """The case a record answers."""
+    return CompileCase(
+        compile_key=record.compile_key,
+        op_type=record.op_type,
+        dtype=record.dtype,
+        constexprs=record.constexprs,
+    )

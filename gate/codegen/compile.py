@@ -1,0 +1,162 @@
+"""Knows how a list of cases becomes a list of records: toolchain, cache, workers, and reading what they answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gate.codegen import cache
+from gate.codegen.isa import IsaError, read_isa
+from gate.codegen.keys import CompileCase, unique_cases
+from gate.codegen.pool import Pool, Reply, StartError
+from gate.model.codegen import CodegenRecord, Toolchain
+
+HERE = Path(__file__).resolve().parent
+WORKER = HERE / "worker.py"
+CANARIES = HERE / "canaries"
+PROBE_SECONDS = 60.0
+
+
+class ToolchainError(RuntimeError):
+    """FlyDSL cannot be used in the interpreter that was named; the message says what, where and what to do."""
+
+
+def find_toolchain(
+    *,
+    python: str = sys.executable,
+    kernels_dir: Path = CANARIES,
+    arch: str = "gfx950",
+    kernels_commit: str | None = None,
+) -> Toolchain:
+    """Return what would compile: the wheel in `python`, its LLVM, and the kernels, without importing FlyDSL.
+
+    Raises ToolchainError when `python` does not run or holds no FlyDSL.
+    """
+    command = [python, str(WORKER), "--probe", "--kernels", str(kernels_dir)]
+    try:
+        run = subprocess.run(
+            command, env=_environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+        )
+        reply = json.loads(run.stdout.splitlines()[0]) if run.stdout else {"error": run.stderr.strip()[-300:]}
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise _unusable(python, str(error)) from None
+    if reply.get("status") != "ok":
+        raise _unusable(python, str(reply.get("error")))
+    return Toolchain(
+        flydsl_version=reply["flydsl_version"],
+        llvm=reply["llvm"],
+        kernels=kernels_dir.resolve().name,
+        kernels_sha=cache.sources_sha(kernels_dir),
+        kernels_commit=kernels_commit,
+        arch=arch,
+    )
+
+
+def compile_cases(
+    cases: Sequence[CompileCase],
+    *,
+    python: str = sys.executable,
+    kernels_dir: Path = CANARIES,
+    arch: str = "gfx950",
+    jobs: int | None = None,
+    timeout_s: float = 120.0,
+    on_record: Callable[[CodegenRecord], None] | None = None,
+    cache_dir: Path | None = None,
+    toolchain: Toolchain | None = None,
+) -> tuple[CodegenRecord, ...]:
+    """Compile each compile key once and return one record per key, in the order of first appearance.
+
+    `python` is the interpreter whose FlyDSL compiles, `kernels_dir` a directory of `<op>.py` files like the canaries,
+    `timeout_s` the wall time one case may take. `on_record` hears of each record as it arrives, in the caller's
+    thread. With `cache_dir`, what was compiled before is read back. A case that fails, hangs or kills its worker is a
+    record like any other. Raises ToolchainError when FlyDSL is unusable; an exception or interrupt ends the workers.
+    """
+    unique = unique_cases(cases)
+    tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch)
+    worker_sha = cache.sources_sha(WORKER, HERE / "torch_stand_in.py")
+    records: dict[str, CodegenRecord] = {}
+
+    def keep(case: CompileCase, reply: Reply) -> None:
+        record = record_of(case, reply, tools)
+        records[case.compile_key] = record
+        if on_record:
+            on_record(record)
+
+    pending: list[CompileCase] = []
+    for case in unique:
+        kept = cache.read_entry(cache.entry_path(cache_dir, tools, case, worker_sha=worker_sha)) if cache_dir else None
+        if kept is None:
+            pending.append(case)
+        else:
+            keep(case, kept)
+
+    command = [python, str(WORKER), "--kernels", str(kernels_dir.resolve()), "--arch", arch]
+    pool = Pool(command, _environment(), timeout_s)
+    questions = [msgspec.to_builtins(case) for case in pending]
+    try:
+        for index, reply in pool.run(questions, jobs or os.cpu_count() or 1) if pending else ():
+            if cache_dir:
+                path = cache.entry_path(cache_dir, tools, pending[index], worker_sha=worker_sha)
+                cache.write_entry(path, reply)
+            keep(pending[index], reply)
+    except StartError as error:
+        raise _unusable(python, str(error)) from None
+    return tuple(records[case.compile_key] for case in unique)
+
+
+def cached_isa(record: CodegenRecord, cache_dir: Path) -> str | None:
+    """Return the assembly a record was read from, where the cache still holds it."""
+    worker_sha = cache.sources_sha(WORKER, HERE / "torch_stand_in.py")
+    case = cache.case_of(record)
+    reply = cache.read_entry(cache.entry_path(cache_dir, record.toolchain, case, worker_sha=worker_sha))
+    text = reply.get("isa") if reply else None
+    return text if isinstance(text, str) else None
+
+
+def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenRecord:
+    """Return the record of one answer; assembly that cannot be read is a failure with the reader's words."""
+    seconds = reply.get("seconds")
+    common: dict[str, Any] = {
+        "compile_key": case.compile_key,
+        "op_type": case.op_type,
+        "dtype": case.dtype,
+        "constexprs": case.constexprs,
+        "toolchain": toolchain,
+        "arch": toolchain.arch,
+        "compile_seconds": float(seconds) if seconds is not None else None,
+    }
+    if reply["status"] != "ok":
+        error = str(reply.get("error") or "no message")
+        return CodegenRecord(**common, status=reply["status"], error=error)
+    try:
+        reading = read_isa(reply["isa"], toolchain.arch)
+    except IsaError as error:
+        return CodegenRecord(**common, status="failed", error=str(error))
+    return CodegenRecord(
+        **common,
+        status="ok",
+        kernel=reading.kernel,
+        metrics=reading.metrics,
+        isa_sha=reading.isa_sha,
+        opcode_sha=reading.opcode_sha,
+    )
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment without FlyDSL's own switches, which would change or dump what is compiled."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLYDSL_", "FLY_"))}
+    return {**kept, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _unusable(python: str, why: str) -> ToolchainError:
+    return ToolchainError(
+        f"FlyDSL cannot compile with {python} ({why}): install it there with pip install 'flydsl-gate[codegen]', "
+        "or name another interpreter"
+    )

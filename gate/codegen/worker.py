@@ -1,0 +1,230 @@
+"""Knows how to have the installed FlyDSL turn one case into gfx950 assembly, in a process of its own.
+
+Run as a script by any interpreter that holds a FlyDSL wheel: standard library, flydsl and what flydsl imports, and
+one sibling file loaded by its path; nothing of this package. Standard input carries one JSON case a line; the answers
+leave on a private copy of standard output, because FlyDSL itself prints there. The first answer is the greeting.
+
+FlyDSL's last step links a code object with ld.lld, which no wheel carries. The step before it, asked for `format=isa`,
+yields the whole assembly with its metadata, so no linker and no ROCm installation are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import mmap
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+HERE = Path(__file__).resolve().parent
+TORCH_NAME = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+LLVM_HASH = re.compile(rb"\d+\.\d+\.\d+git [0-9a-f]{40}")
+BINARY_STEP = re.compile(r"^gpu-module-to-binary\{.*\}$")
+ISA_STEP = "gpu-module-to-binary{format=isa section= toolkit=}"
+ASSEMBLY = re.compile(r'assembly\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
+MLIR_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
+
+
+class Unsupported(Exception):
+    """The kernels directory does not offer what a case asks for; the message says what was expected and found."""
+
+
+def unescape(text: str) -> str:
+    """Undo MLIR's string escapes: a backslash before two hex digits, a quote or a backslash."""
+
+    def byte(match: re.Match[str]) -> str:
+        code = match.group(1)
+        return chr(int(code, 16)) if len(code) == 2 else code
+
+    return MLIR_ESCAPE.sub(byte, text)
+
+
+def llvm_of(package: Path) -> str:
+    """Return LLVM's version and commit as written into the wheel's own library, or "unknown"."""
+    for library in sorted(package.glob("_mlir/_mlir_libs/libFlyPythonCAPI.so*")):
+        with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            # A plain find runs at memory speed where a regex over 250 MB takes seconds.
+            at = view.find(b"git ")
+            while at >= 0:
+                found = LLVM_HASH.search(view[max(0, at - 12) : at + 44])
+                if found:
+                    return found.group(0).decode("ascii")
+                at = view.find(b"git ", at + 1)
+    return "unknown"
+
+
+def probe() -> dict[str, str]:
+    """Name the installed FlyDSL without importing it: its version and its LLVM.
+
+    Raises ModuleNotFoundError when this interpreter has none.
+    """
+    spec = importlib.util.find_spec("flydsl")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'flydsl'")
+    package = Path(next(iter(spec.submodule_search_locations)))
+    return {"flydsl_version": importlib.metadata.version("flydsl"), "llvm": llvm_of(package)}
+
+
+def load_by_path(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Unsupported(f"cannot load {path.name}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def capture_assembly() -> list[str]:
+    """Make every FlyDSL compile in this process stop at assembly, and return the list its modules are appended to."""
+    jit = importlib.import_module("flydsl.compiler.jit_function")
+    rocm = importlib.import_module("flydsl.compiler.backends.rocm").RocmBackend
+    modules: list[str] = []
+    fragments: Callable[..., list[str]] = rocm.pipeline_fragments
+    compile_module: Callable[..., Any] = jit.MlirCompiler.compile.__func__
+
+    def to_assembly(self: Any, **options: Any) -> list[str]:
+        return [BINARY_STEP.sub(ISA_STEP, step) for step in fragments(self, **options)]
+
+    def compile_and_keep(cls: Any, *args: Any, **options: Any) -> Any:
+        module = compile_module(cls, *args, **options)
+        modules.append(module.operation.get_asm())
+        return module
+
+    rocm.pipeline_fragments = to_assembly
+    jit.MlirCompiler.compile = classmethod(compile_and_keep)
+    return modules
+
+
+def check_signature(build: Callable[..., Any], constexprs: dict[str, Any]) -> None:
+    """Raise Unsupported when `build` does not take these constexprs."""
+    found = inspect.signature(build)
+    try:
+        found.bind("dtype", **constexprs)
+    except TypeError:
+        expected = ", ".join(["dtype", *constexprs])
+        raise Unsupported(f"API changed: expected build({expected}), found build{found}") from None
+
+
+class Compiler:
+    """One imported FlyDSL, the kernels of one directory, and the modules it has compiled."""
+
+    def __init__(self, kernels: Path) -> None:
+        self.torch: Any = load_by_path("torch_stand_in", HERE / "torch_stand_in.py").install()
+        importlib.import_module("flydsl.compiler")
+        self.stream: Any = importlib.import_module("flydsl.expr").Stream
+        self.modules = capture_assembly()
+        self.kernels = kernels
+        self.builders: dict[str, Callable[..., Any]] = {}
+        sys.path.insert(0, str(kernels))
+
+    def builder(self, op_type: str) -> Callable[..., Any]:
+        if op_type not in self.builders:
+            path = self.kernels / f"{op_type}.py"
+            if not path.is_file():
+                raise Unsupported(f"no {path.name} in the kernels directory")
+            build = getattr(load_by_path(f"canary_{op_type}", path), "build", None)
+            if not callable(build):
+                raise Unsupported(f"{path.name} has no build(dtype, **constexprs)")
+            self.builders[op_type] = build
+        return self.builders[op_type]
+
+    def argument(self, spec: list[Any]) -> Any:
+        kind, *rest = spec
+        if kind == "tensor":
+            dtype, shape = rest
+            return self.torch.Tensor(shape, getattr(self.torch, TORCH_NAME[dtype]))
+        if kind == "int32":
+            return int(rest[0])
+        if kind == "stream":
+            return self.stream(None)
+        raise Unsupported(f"unknown argument kind {kind!r}")
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """Compile the case in one line of JSON and return the reply with its whole assembly."""
+        case = json.loads(line)
+        build = self.builder(case["op_type"])
+        check_signature(build, case["constexprs"])
+        launcher, specs = build(case["dtype"], **case["constexprs"])
+        self.modules.clear()
+        launcher(*[self.argument(list(spec)) for spec in specs])
+        texts = [unescape(text) for module in self.modules for text in ASSEMBLY.findall(module)]
+        if not texts:
+            raise RuntimeError("FlyDSL returned no assembly")
+        return {"status": "ok", "isa": "\n".join(texts)}
+
+
+def one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' | '.join(lines[:3])}"[:500]
+
+
+def guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run `work` and return its reply; whatever it raises becomes the reply: unsupported or failed, with one line."""
+    started = time.perf_counter()
+    try:
+        reply = work()
+    except Unsupported as error:
+        reply = {"status": "unsupported", "error": str(error)}
+    except Exception as error:  # noqa: BLE001  the worker boundary: a kernel may raise anything
+        reply = {"status": "failed", "error": one_line(error)}
+    return {**reply, "seconds": round(time.perf_counter() - started, 3)}
+
+
+def private_stdout() -> TextIO:
+    """Keep standard output for the answers and send everything printed by others to standard error."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def say(channel: TextIO, message: dict[str, Any]) -> None:
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+
+def serve(channel: TextIO, kernels: Path) -> int:
+    compilers: list[Compiler] = []
+
+    def start() -> dict[str, Any]:
+        compilers.append(Compiler(kernels))
+        return {"status": "ok"}
+
+    greeting = guarded(start)
+    say(channel, greeting)
+    if not compilers:
+        return 3
+    for line in sys.stdin:
+        say(channel, guarded(functools.partial(compilers[0].answer, line)))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", type=Path, required=True)
+    parser.add_argument("--arch", default="gfx950")
+    parser.add_argument("--probe", action="store_true", help="name the toolchain and stop")
+    options = parser.parse_args()
+    os.environ.update(
+        COMPILE_ONLY="1", ARCH=options.arch, FLYDSL_GPU_ARCH=options.arch, FLYDSL_RUNTIME_ENABLE_CACHE="0"
+    )
+    channel = private_stdout()
+    if options.probe:
+        say(channel, guarded(lambda: {"status": "ok", **probe()}))
+        return 0
+    return serve(channel, options.kernels.resolve())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
