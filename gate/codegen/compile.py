@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gate.model.codegen import CodegenRecord, Toolchain
 
 HERE = Path(__file__).resolve().parent
 WORKER = HERE / "worker.py"
+STAND_IN = HERE / "torch_stand_in.py"
 CANARIES = HERE / "canaries"
 PROBE_SECONDS = 60.0
 
@@ -80,7 +82,7 @@ def compile_cases(
     """
     unique = unique_cases(cases)
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch)
-    worker_sha = cache.sources_sha(WORKER, HERE / "torch_stand_in.py")
+    places = _places(unique, tools, cache_dir)
     records: dict[str, CodegenRecord] = {}
 
     def keep(case: CompileCase, reply: Reply) -> None:
@@ -91,31 +93,45 @@ def compile_cases(
 
     pending: list[CompileCase] = []
     for case in unique:
-        kept = cache.read_entry(cache.entry_path(cache_dir, tools, case, worker_sha=worker_sha)) if cache_dir else None
+        kept = cache.read_entry(places[case.compile_key]) if cache_dir else None
         if kept is None:
             pending.append(case)
         else:
             keep(case, kept)
 
     command = [python, str(WORKER), "--kernels", str(kernels_dir.resolve()), "--arch", arch]
-    pool = Pool(command, _environment(), timeout_s)
-    questions = [msgspec.to_builtins(case) for case in pending]
-    try:
-        for index, reply in pool.run(questions, jobs or os.cpu_count() or 1) if pending else ():
+    with closing(_answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)) as answers:
+        for case, reply in answers:
             if cache_dir:
-                path = cache.entry_path(cache_dir, tools, pending[index], worker_sha=worker_sha)
-                cache.write_entry(path, reply)
-            keep(pending[index], reply)
-    except StartError as error:
-        raise _unusable(python, str(error)) from None
+                cache.write_entry(places[case.compile_key], reply)
+            keep(case, reply)
     return tuple(records[case.compile_key] for case in unique)
+
+
+def _places(cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None) -> dict[str, Path]:
+    worker_sha = cache.sources_sha(WORKER, STAND_IN)
+    directory = cache_dir or Path()
+    return {case.compile_key: cache.entry_path(directory, tools, case, worker_sha=worker_sha) for case in cases}
+
+
+def _answers(
+    command: list[str], cases: Sequence[CompileCase], *, jobs: int, timeout_s: float
+) -> Generator[tuple[CompileCase, Reply], None, None]:
+    if not cases:
+        return
+    questions = [msgspec.to_builtins(case) for case in cases]
+    try:
+        with closing(Pool(command, _environment(), timeout_s).run(questions, jobs)) as replies:
+            for index, reply in replies:
+                yield cases[index], reply
+    except StartError as error:
+        raise _unusable(command[0], str(error)) from None
 
 
 def cached_isa(record: CodegenRecord, cache_dir: Path) -> str | None:
     """Return the assembly a record was read from, where the cache still holds it."""
-    worker_sha = cache.sources_sha(WORKER, HERE / "torch_stand_in.py")
-    case = cache.case_of(record)
-    reply = cache.read_entry(cache.entry_path(cache_dir, record.toolchain, case, worker_sha=worker_sha))
+    place = _places([cache.case_of(record)], record.toolchain, cache_dir)[record.compile_key]
+    reply = cache.read_entry(place)
     text = reply.get("isa") if reply else None
     return text if isinstance(text, str) else None
 

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 Reply = dict[str, Any]
@@ -104,8 +104,8 @@ class Pool:
         self._lock = threading.Lock()
         self._live: set[Worker] = set()
 
-    def run(self, cases: Sequence[Any], jobs: int) -> Iterator[tuple[int, Reply]]:
-        """Yield (index, reply) as answers arrive. Closing the iterator, or any exception, ends every worker.
+    def run(self, cases: Sequence[Any], jobs: int) -> Generator[tuple[int, Reply], None, None]:
+        """Yield (index, reply) as answers arrive. Closing the generator, or any exception, ends every worker.
 
         Raises StartError when a worker does not come up.
         """

@@ -87,6 +87,11 @@ class Stream:
     """The class FlyDSL registers as a stream argument."""
 
 
+def empty(shape: Sequence[int], *, dtype: DType) -> Tensor:
+    """The stand-in for torch.empty."""
+    return Tensor(shape, dtype)
+
+
 def _no_device() -> bool:
     return False
 
@@ -99,7 +104,7 @@ def install() -> types.ModuleType:
     torch = types.ModuleType("torch")
     cuda = types.ModuleType("torch.cuda")
     dtypes = {name: DType(name, size) for name, size in ITEM_BYTES.items()}
-    torch.__dict__.update(dtypes, Tensor=Tensor, dtype=DType, device=Device, cuda=cuda)
+    torch.__dict__.update(dtypes, Tensor=Tensor, dtype=DType, device=Device, empty=empty, cuda=cuda)
     cuda.__dict__.update(Stream=Stream, is_available=_no_device)
     sys.modules["torch"] = torch
     sys.modules["torch.cuda"] = cuda

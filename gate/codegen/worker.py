@@ -120,8 +120,11 @@ def check_signature(build: Callable[..., Any], constexprs: dict[str, Any]) -> No
 class Compiler:
     """One imported FlyDSL, the kernels of one directory, and the modules it has compiled."""
 
-    def __init__(self, kernels: Path) -> None:
-        self.torch: Any = load_by_path("torch_stand_in", HERE / "torch_stand_in.py").install()
+    def __init__(self, kernels: Path, *, installed_torch: bool) -> None:
+        if installed_torch:
+            self.torch: Any = importlib.import_module("torch")
+        else:
+            self.torch = load_by_path("torch_stand_in", HERE / "torch_stand_in.py").install()
         importlib.import_module("flydsl.compiler")
         self.stream: Any = importlib.import_module("flydsl.expr").Stream
         self.modules = capture_assembly()
@@ -144,7 +147,7 @@ class Compiler:
         kind, *rest = spec
         if kind == "tensor":
             dtype, shape = rest
-            return self.torch.Tensor(shape, getattr(self.torch, TORCH_NAME[dtype]))
+            return self.torch.empty(shape, dtype=getattr(self.torch, TORCH_NAME[dtype]))
         if kind == "int32":
             return int(rest[0])
         if kind == "stream":
@@ -194,11 +197,11 @@ def say(channel: TextIO, message: dict[str, Any]) -> None:
     channel.flush()
 
 
-def serve(channel: TextIO, kernels: Path) -> int:
+def serve(channel: TextIO, kernels: Path, *, installed_torch: bool) -> int:
     compilers: list[Compiler] = []
 
     def start() -> dict[str, Any]:
-        compilers.append(Compiler(kernels))
+        compilers.append(Compiler(kernels, installed_torch=installed_torch))
         return {"status": "ok"}
 
     greeting = guarded(start)
@@ -215,6 +218,7 @@ def main() -> int:
     parser.add_argument("--kernels", type=Path, required=True)
     parser.add_argument("--arch", default="gfx950")
     parser.add_argument("--probe", action="store_true", help="name the toolchain and stop")
+    parser.add_argument("--installed-torch", action="store_true", help="for kernels that need more than the stand-in")
     options = parser.parse_args()
     os.environ.update(
         COMPILE_ONLY="1", ARCH=options.arch, FLYDSL_GPU_ARCH=options.arch, FLYDSL_RUNTIME_ENABLE_CACHE="0"
@@ -223,7 +227,7 @@ def main() -> int:
     if options.probe:
         say(channel, guarded(lambda: {"status": "ok", **probe()}))
         return 0
-    return serve(channel, options.kernels.resolve())
+    return serve(channel, options.kernels.resolve(), installed_torch=options.installed_torch)
 
 
 if __name__ == "__main__":
