@@ -1,0 +1,158 @@
+"""Which rows are shown, in which order and how many: the selections of every text, worst first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gate.model.decision import Decision, RowFinding
+from gate.render import words
+from gate.render.escape import Safe, escape, joined, say
+
+T = TypeVar("T")
+S = TypeVar("S")
+OPEN = ("newly_incorrect", "newly_failed", "regressed", "missing", "waived", "improved", "fixed")
+UNJUDGED = ("not_comparable", "inconclusive", "not_run", "new")
+WORSE = frozenset({"newly_incorrect", "newly_failed", "regressed", "missing", "waived"})
+_RANK = {verdict: rank for rank, verdict in enumerate(words.VERDICT_WORDS)}
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """The first items of a list, how many there are, and how many are left out."""
+
+    items: tuple[T, ...]
+    total: int
+
+    @property
+    def left_out(self) -> int:
+        return self.total - len(self.items)
+
+    @property
+    def rest(self) -> Safe:
+        """The sentence that says what is left out and where it is; empty if all is listed."""
+        if not self.left_out:
+            return Safe("")
+        return Safe(
+            f"{self.left_out:,} of {self.total:,} are not listed here: `decision.json` in this run's artifact has all."
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row in words; every field is ready Markdown."""
+
+    result: Safe
+    shape: Safe
+    place: Safe
+    times: Safe
+    change: Safe
+    standing: Safe
+    why: Safe
+    shape_id: Safe
+    classification: Safe
+    evidence: Safe
+    likely_fix: Safe
+
+
+def listing(items: Sequence[S], show: Callable[[S], T], *, cap: int | None) -> Listing[T]:
+    """At most `cap` items, each shown by `show`; the rest is counted, never lost."""
+    chosen = items if cap is None else items[:cap]
+    return Listing(items=tuple(show(item) for item in chosen), total=len(items))
+
+
+def changed(decision: Decision) -> list[RowFinding]:
+    """The rows that differ from the base, worst first."""
+    return ordered(row for row in decision.rows if row.verdict in OPEN)
+
+
+def unjudged(decision: Decision) -> list[RowFinding]:
+    """The rows without a comparison: apart from unchanged ones, which were compared."""
+    return ordered(row for row in decision.rows if row.verdict in UNJUDGED)
+
+
+def behind(decision: Decision) -> list[RowFinding]:
+    """The rows classified as behind the best baseline, furthest first."""
+    rows = [
+        row for row in decision.rows if words.finite(row.speedup_vs_best) and row.classification not in (None, "ok")
+    ]
+    return sorted(rows, key=lambda row: (row.speedup_vs_best or 0.0, row.shape_id, row.provider))
+
+
+def ordered(rows: Iterable[RowFinding]) -> list[RowFinding]:
+    """By verdict, then by how much slower, then by id: equal inputs give equal order."""
+    return sorted(rows, key=_order)
+
+
+def _order(row: RowFinding) -> tuple[int, float, str, str]:
+    ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else 0.0
+    return _RANK.get(row.verdict, len(_RANK)), -ratio, row.shape_id, row.provider
+
+
+def worst(decision: Decision) -> RowFinding | None:
+    """The row that matters most: the worst changed one, else the one furthest behind the best baseline."""
+    first = next(iter(changed(decision)), None)
+    if first is not None and first.verdict in WORSE:
+        return first
+    rated = [row for row in decision.rows if words.finite(row.speedup_vs_best)]
+    return min(rated, key=lambda row: (row.speedup_vs_best or 0.0, row.shape_id), default=None)
+
+
+def line(row: RowFinding) -> Line:
+    """Everything that a text says of one row."""
+    word = words.VERDICT_WORDS[row.verdict]
+    return Line(
+        result=Safe(f"**{word}**") if row.verdict in WORSE else Safe(word),
+        shape=words.label(row),
+        place=words.place(row),
+        times=words.times(row.base_us, row.head_us),
+        change=_change(row),
+        standing=standing(row),
+        why=_why(row),
+        shape_id=words.value(row.shape_id),
+        classification=Safe(words.CLASS_WORDS[row.classification]) if row.classification else Safe("not classified"),
+        evidence=escape(row.evidence) if row.evidence else Safe("none given"),
+        likely_fix=escape(row.likely_fix) if row.likely_fix else Safe("none given"),
+    )
+
+
+def _change(row: RowFinding) -> Safe:
+    bounds = words.interval(row.ci)
+    return (
+        say("{change} ({bounds})", change=words.change(row.ratio), bounds=bounds) if bounds else words.change(row.ratio)
+    )
+
+
+def _why(row: RowFinding) -> Safe:
+    why = words.reasons(row)
+    if row.verdict != "inconclusive" or not words.finite(row.mde):
+        return why
+    return say("{why}; a slowdown of {mde} or more would have shown", why=why, mde=words.percent(row.mde))
+
+
+def standing(row: RowFinding) -> Safe:
+    """The speedup against the best baseline and its name: `0.81x of aiter`."""
+    if not words.finite(row.speedup_vs_best):
+        return words.NOT_MEASURED
+    if row.best_baseline is None:
+        return words.speedup(row.speedup_vs_best)
+    return say("{x} of {name}", x=words.speedup(row.speedup_vs_best), name=escape(row.best_baseline, limit=40))
+
+
+def counts(decision: Decision) -> Safe:
+    """The verdicts of all rows, worst first: `8 rows: 1 slower, 7 unchanged`."""
+    told = ((decision.counts.get(name, 0), word) for name, word in words.VERDICT_WORDS.items())
+    parts = [Safe(f"{number:,} {word}") for number, word in told if number]
+    total = words.count(decision.counts.get("total", len(decision.rows)), "row")
+    return say("{total}: {parts}", total=total, parts=joined(", ", parts)) if parts else total
+
+
+def why_unjudged(decision: Decision) -> list[tuple[Safe, int]]:
+    """The reasons of the rows without a comparison, most frequent first, with the number of rows."""
+    tally: dict[str, int] = {}
+    for row in unjudged(decision):
+        for code in row.reasons[:1] or ("no reason given",):
+            tally[code] = tally.get(code, 0) + 1
+    return [(words.reason(code), n) for code, n in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
