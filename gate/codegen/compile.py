@@ -54,6 +54,7 @@ def find_toolchain(
     return Toolchain(
         flydsl_version=reply["flydsl_version"],
         llvm=reply["llvm"],
+        flydsl_sha=reply["flydsl_sha"],
         kernels=kernels_dir.resolve().name,
         kernels_sha=cache.sources_sha(kernels_dir),
         kernels_commit=kernels_commit,

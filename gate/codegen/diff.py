@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gate.model.codegen import (
+    CODEGEN_VERDICTS,
     CodegenChange,
     CodegenCode,
     CodegenFinding,
@@ -15,6 +17,7 @@ from gate.model.codegen import (
     CodegenVerdict,
     Metrics,
 )
+from gate.model.problem import Exit
 
 DEFAULTS = CodegenThresholds()
 _LOAD = re.compile(r"^(?:buffer|global|flat)_load_(?:lds_)?(\w+)$")
@@ -44,6 +47,32 @@ def compare_all(
     """Compare two sets of records by compile key: head's order first, then what only base has."""
     keys = dict.fromkeys([*head, *base])
     return tuple(compare(base.get(key), head.get(key), thresholds) for key in keys)
+
+
+def tally(changes: Iterable[CodegenChange]) -> dict[str, int]:
+    """How many compile keys have each verdict, worst first, verdicts without any left out."""
+    counts = Counter[str](change.verdict for change in changes)
+    return {verdict: counts[verdict] for verdict in CODEGEN_VERDICTS if counts[verdict]}
+
+
+def exit_code(changes: Sequence[CodegenChange], *, accept_still_failing: bool = False) -> Exit:
+    """The gate's exit code for a comparison: block when one fails, no verdict when one was not compared, else pass.
+
+    A kernel that refuses the arch or the case on both sides has nothing to compare; one that breaks on both sides
+    was not judged, unless the policy accepts that.
+    """
+    if any(change.verdict == "fail" for change in changes):
+        return Exit.BLOCK
+    if not changes or any(_unjudged(change, accept_still_failing) for change in changes):
+        return Exit.NO_VERDICT
+    return Exit.PASS
+
+
+def _unjudged(change: CodegenChange, accept_still_failing: bool) -> bool:
+    if change.verdict == "still_failing":
+        refused = change.head is not None and change.head.status == "unsupported"
+        return not (accept_still_failing or refused)
+    return change.verdict == "missing"
 
 
 def _judge(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -64,16 +65,45 @@ def llvm_of(package: Path) -> str:
     return "unknown"
 
 
-def probe() -> dict[str, str]:
-    """Name the installed FlyDSL without importing it: its version and its LLVM.
+def content_of(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
 
-    Raises ModuleNotFoundError when this interpreter has none.
+
+def package_sha(package: Path) -> str:
+    """Return 16 hex digits of SHA-256 over what compiles: the package's Python sources and its native libraries.
+
+    Links are followed, because an editable install links its native half in from a build folder.
+    """
+    digest = hashlib.sha256()
+    for folder, below, names in os.walk(package, followlinks=True):
+        below[:] = sorted(name for name in below if name != "__pycache__")
+        for name in sorted(names):
+            if not name.endswith((".py", ".bc")) and ".so" not in name:
+                continue
+            path = Path(folder, name)
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + content_of(path))
+    return digest.hexdigest()[:16]
+
+
+def probe() -> dict[str, str]:
+    """Name the installed FlyDSL without importing it: its version, its LLVM, and the hash of its files.
+
+    A version alone names no compiler: an editable install keeps its version while its sources change. Raises
+    ModuleNotFoundError when this interpreter has none.
     """
     spec = importlib.util.find_spec("flydsl")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("No module named 'flydsl'")
     package = Path(next(iter(spec.submodule_search_locations)))
-    return {"flydsl_version": importlib.metadata.version("flydsl"), "llvm": llvm_of(package)}
+    try:
+        version = importlib.metadata.version("flydsl")
+    except importlib.metadata.PackageNotFoundError:
+        version = "uninstalled"
+    return {"flydsl_version": version, "llvm": llvm_of(package), "flydsl_sha": package_sha(package)}
 
 
 def load_by_path(name: str, path: Path) -> ModuleType:

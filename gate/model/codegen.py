@@ -39,7 +39,9 @@ Constexpr = int | float | str | bool
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides what code comes out, besides the case itself.
 
-    `llvm` is the version and commit inside the FlyDSL wheel, "unknown" where the wheel does not say.
+    `llvm` is the version and commit inside the FlyDSL wheel, "unknown" where the wheel does not say. `flydsl_sha` is
+    the first 16 hex digits of SHA-256 over FlyDSL's installed sources and native libraries: an edited FlyDSL of the
+    same version is another toolchain.
     `kernels_sha` is the first 16 hex digits of SHA-256 over the kernel sources.
     """
 
@@ -48,6 +50,7 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     kernels: str
     kernels_sha: str
     arch: str
+    flydsl_sha: str | None = None
     flydsl_commit: str | None = None
     kernels_commit: str | None = None
     triton_version: str | None = None
