@@ -51,6 +51,19 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, raw
 
 
+def stream_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """As `lines`, holding one line at a time. Raises UnusableInput if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if raw.strip():
+                    yield number, raw
+    except OSError as error:
+        raise UnusableInput(
+            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
+        ) from None
+
+
 def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list[Problem]]:
     """Every line of a JSONL file as a record with its line number, and a problem for each refused line."""
     decoder = msgspec.json.Decoder(record)

@@ -1,0 +1,229 @@
+"""`gate ledger`: build, freeze, check, show and compare ledgers; imports are in `ledger_import`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from gate.commands.ledger_files import (
+    ledger_paths,
+    locked_files,
+    op_folders,
+    sources_on_disk,
+    stored_rows,
+    write_frozen,
+)
+from gate.commands.ledger_import import import_group
+from gate.ledgers import freeze, matrices, recipe, scan
+from gate.ledgers.compare import Difference, compare
+from gate.ledgers.draft import rows
+from gate.ledgers.facts import packaged_models
+from gate.model.ledger import LedgerLock
+from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
+from gate.model.shape import Shape
+from gate.resources import frozen_ledgers_dir
+from gate.schemas.check import check as check_contract
+from gate.store import LEDGER_FILE, MATRIX_FILE, read_bytes, stream_lines
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.group("ledger")
+def command() -> None:
+    """Import, build, freeze, check, show and compare shape ledgers."""
+
+
+command.add_command(import_group)
+
+
+def frozen_shapes(op: str) -> list[Shape]:
+    """The rows that the project's own facts give for an op."""
+    drafts = recipe.drafts(op, recipe=recipe.packaged_recipe(), models=packaged_models())
+    return rows(drafts, baselines={op: matrices.baselines(op)})
+
+
+@command.command("build")
+@click.argument("ops", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every op of the recipe.")
+@click.option("--out", type=FOLDER, default=None, help="Where; default the project's frozen_ledgers.")
+def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
+    """Write the frozen ledgers, matrices and locks of OPS again from the project's own facts.
+
+    The same facts give the same bytes. Baselines that lie in the folder are kept and locked.
+    """
+    known = recipe.packaged_recipe().ops
+    wanted = known if everything else ops
+    unknown = sorted(set(wanted) - set(known))
+    if unknown or not wanted:
+        what = f"no recipe for {', '.join(unknown)}" if unknown else "name ops, or give --all"
+        raise WrongUsage(Problem(what=what, file="", fix=f"the ops are {', '.join(known)}"))
+    root = out or frozen_ledgers_dir()
+    for op in wanted:
+        shapes = frozen_shapes(op)
+        write_frozen(root / op, shapes=shapes, matrix=matrices.matrix_yaml(op))
+        click.echo(f"{op}: {len(shapes)} shapes")
+    return Exit.PASS
+
+
+@command.command("freeze")
+@click.argument("folders", nargs=-1, required=True, type=FOLDER)
+def freeze_folders(folders: tuple[Path, ...]) -> int:
+    """Check each op's folder (or each op in FOLDER) and write its lock over what lies in it now."""
+    for folder in [op for given in folders for op in op_folders(given)]:
+        bad = [*_ledger_problems(folder), *_matrix_problems(folder)]
+        if bad:
+            raise UnusableInput(*bad)
+        lock = write_frozen(folder, shapes=None, matrix=None)
+        click.echo(f"{folder}: {len(lock.files)} files locked")
+    return Exit.PASS
+
+
+@command.command("check")
+@click.argument("folders", nargs=-1, type=FOLDER)
+def check(folders: tuple[Path, ...]) -> int:
+    """Hold frozen folders against their locks, and every row against its id; default the project's own.
+
+    A FOLDER is one op's, or one that holds several. Exit code 0 if all is as frozen, 2 if not.
+    """
+    ops = [op for given in folders or (frozen_ledgers_dir(),) for op in op_folders(given)]
+    problems: list[Problem] = []
+    for folder in ops:
+        found = [*_lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder)]
+        problems += found
+        click.echo(f"{folder}: {'as frozen' if not found else f'{len(found)} problems'}")
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    return Exit.NO_VERDICT if problems else Exit.PASS
+
+
+def _lock_problems(folder: Path) -> list[Problem]:
+    path = folder / freeze.LOCK_FILE
+    try:
+        lock = msgspec.json.decode(read_bytes(path), type=LedgerLock)
+    except msgspec.DecodeError as error:
+        return [Problem(what=f"not a ledger lock: {error}", file=str(path), fix="'gate ledger freeze' writes it")]
+    except UnusableInput as error:
+        return list(error.problems)
+    return [
+        *freeze.differences(lock, folder=str(folder), files=locked_files(folder)),
+        *freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk()),
+    ]
+
+
+def _matrix_problems(folder: Path) -> list[Problem]:
+    path = folder / MATRIX_FILE
+    try:
+        return list(check_contract("baseline_matrix", file=str(path), data=read_bytes(path)).problems)
+    except UnusableInput as error:
+        return list(error.problems)
+
+
+def _ledger_problems(folder: Path) -> list[Problem]:
+    path = folder / LEDGER_FILE
+    try:
+        return [row for _, row in scan.rows(stream_lines(path), file=str(path)) if isinstance(row, Problem)]
+    except UnusableInput as error:
+        return list(error.problems)
+
+
+@command.command("show")
+@click.argument("given", required=False, type=FOLDER)
+@click.option("--op", "ops", multiple=True, help="Only this op; repeatable.")
+@click.option("--stage", "stages", multiple=True, help="Only this stage; repeatable.")
+@click.option("--source", "kinds", multiple=True, help="Only this source kind; repeatable.")
+@click.option("--dtype", "dtypes", multiple=True, help="Only this dtype; repeatable.")
+@click.option("--model", default="", help="Only models whose name holds this.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=40,
+    show_default=True,
+    help="Rows printed; all are counted.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON, no rows.")
+def show(
+    given: Path | None,
+    ops: tuple[str, ...],
+    stages: tuple[str, ...],
+    kinds: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    model: str,
+    limit: int,
+    as_json: bool,
+) -> int:
+    """A readable table of a ledger (a file, an op's folder or a folder of ops) and counts by op, stage and source."""
+    wanted = scan.Filter(ops=ops, stages=stages, sources=kinds, dtypes=dtypes, model=model)
+    tally = scan.Tally()
+    first: list[Shape] = []
+    problems: list[Problem] = []
+    for row in _all_rows(given or frozen_ledgers_dir()):
+        if isinstance(row, Problem):
+            problems.append(row)
+        elif wanted(row):
+            tally.add(row)
+            if len(first) < limit:
+                first.append(row)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(tally.plain()), indent=1).decode("utf-8"))
+    else:
+        _print_rows(first, tally)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    return Exit.NO_VERDICT if problems else Exit.PASS
+
+
+def _all_rows(given: Path) -> Iterator[Shape | Problem]:
+    for path in ledger_paths(given):
+        for _, row in scan.rows(stream_lines(path), file=str(path)):
+            yield row
+
+
+def _print_rows(shown: list[Shape], tally: scan.Tally) -> None:
+    from gate.commands.ledger_table import counts_table, rows_table, write
+
+    write(rows_table(shown), sys.stdout)
+    if tally.rows > len(shown):
+        click.echo(f"... and {tally.rows - len(shown)} more; --limit shows more of them")
+    write(counts_table(tally), sys.stdout)
+
+
+@command.command("diff")
+@click.argument("old", type=FOLDER)
+@click.argument("new", type=FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="Print the difference as JSON.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs.")
+def diff(old: Path, new: Path, as_json: bool, exit_code: bool) -> int:
+    """What going from ledger OLD to NEW changes: rows added, removed, changed, or the same shape under a new id."""
+    found = compare(_rows_or_fail(old), _rows_or_fail(new))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode("utf-8"))
+    else:
+        for line in _difference_lines(found):
+            click.echo(line)
+    return Exit.BLOCK if exit_code and not found.empty else Exit.PASS
+
+
+def _rows_or_fail(given: Path) -> list[Shape]:
+    return [shape for path in ledger_paths(given) for shape in stored_rows(path)]
+
+
+def _difference_lines(found: Difference) -> Iterator[str]:
+    from gate.commands.ledger_table import arguments
+
+    def line(sign: str, shape: Shape, more: str = "") -> str:
+        return f"{sign} {shape.shape_id} {shape.op_type} {shape.dtype} {arguments(shape)} {shape.model}{more}"
+
+    yield from (line("-", shape) for shape in found.removed)
+    yield from (line("+", shape) for shape in found.added)
+    yield from (line("~", row.shape, f": {', '.join(row.fields)}") for row in found.changed)
+    yield from (
+        line(">", row.new, f": was {row.old.shape_id} {row.old.model} {row.old.stage}") for row in found.renamed
+    )
+    yield (
+        f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed, "
+        f"{len(found.renamed)} under a new id, {found.same} the same"
+    )

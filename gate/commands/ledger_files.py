@@ -1,0 +1,77 @@
+"""Which files make a ledger folder, and how they are read and written together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gate.ledgers import facts, freeze, matrices, recipe, scan
+from gate.model.ledger import LedgerLock
+from gate.model.problem import Problem, UnusableInput
+from gate.model.shape import Shape
+from gate.store import (
+    LEDGER_FILE,
+    MATRIX_FILE,
+    encode,
+    read_bytes,
+    stream_lines,
+    write_bytes,
+    write_json,
+    write_text,
+)
+
+_NO_LEDGER = "give a ledger file, an op's folder, or a folder that holds such folders"
+
+
+def op_folders(given: Path) -> list[Path]:
+    """The op folders meant by `given`: itself if it holds a ledger, else those inside it. Raises UnusableInput."""
+    if (given / LEDGER_FILE).exists() or (given / freeze.LOCK_FILE).exists():
+        return [given]
+    inside = sorted(path for path in given.glob("*") if path.is_dir() and not path.name.startswith("."))
+    if not inside:
+        raise UnusableInput(Problem(what="no ledger in it", file=str(given), fix=_NO_LEDGER))
+    return inside
+
+
+def ledger_paths(given: Path) -> list[Path]:
+    """The ledger files meant by `given`, which may be a file. Raises UnusableInput if there is none."""
+    return [given] if given.is_file() else [folder / LEDGER_FILE for folder in op_folders(given)]
+
+
+def stored_rows(path: Path) -> Iterator[Shape]:
+    """The rows of a ledger that is to be built upon. Raises UnusableInput at the first row that is refused."""
+    for _, row in scan.rows(stream_lines(path), file=str(path)):
+        if isinstance(row, Problem):
+            raise UnusableInput(row)
+        yield row
+
+
+def locked_files(folder: Path) -> dict[str, bytes]:
+    """Every file of a frozen folder that the lock covers, by its path inside; hidden files are not part of it."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != freeze.LOCK_FILE)
+    inside = [(path, path.relative_to(folder)) for path in paths]
+    return {
+        name.as_posix(): read_bytes(path)
+        for path, name in inside
+        if not any(part.startswith(".") for part in name.parts)
+    }
+
+
+def sources_on_disk() -> dict[str, bytes]:
+    """The project's own fact files, by name."""
+    files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE)
+    return {path.name: read_bytes(path) for path in files}
+
+
+def write_frozen(folder: Path, *, shapes: list[Shape] | None, matrix: str | None) -> LedgerLock:
+    """Writes ledger and matrix where given, then the lock over all that lies in the folder."""
+    if shapes is not None:
+        write_bytes(folder / LEDGER_FILE, b"".join(encode(shape) + b"\n" for shape in shapes))
+    if matrix is not None:
+        write_text(folder / MATRIX_FILE, matrix)
+    files = locked_files(folder)
+    locked = list(stored_rows(folder / LEDGER_FILE))
+    derived = any(shape.source.kind in freeze.DERIVED for shape in locked)
+    lock = freeze.lock(folder.name, files=files, shapes=locked, sources=sources_on_disk() if derived else {})
+    write_json(folder / freeze.LOCK_FILE, lock)
+    return lock

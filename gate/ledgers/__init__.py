@@ -1,0 +1,1 @@
+"""Where ledger rows come from: importers of outside sources, derivation from model facts, freezing."""

@@ -1,0 +1,52 @@
+"""Shapes of the ops that go over rows or elements: norms, softmax, quantisation, element-wise addition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gate.ledgers.facts import Model
+from gate.ledgers.ops.point import Cell, Point, shard
+
+# The epsilon every norm is measured with: kernels compile it in, and 1e-5 or 1e-6 costs the same.
+EPS = 1e-5
+
+
+def rmsnorm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """RMSNorm over the residual stream, over MLA's two latents, and over each head where the model has that.
+
+    Tensor parallelism shards heads and never the normalised axis.
+    """
+    if model.norm == "rmsnorm":
+        yield _norm(at.tokens, model.hidden, dtype, "residual stream")
+    if model.mla is not None:
+        yield _norm(at.tokens, model.mla.q_lora, dtype, "query latent")
+        yield _norm(at.tokens, model.mla.kv_lora, dtype, "key/value latent")
+    if model.qk_norm:
+        for heads, what in ((model.heads, "query heads"), (model.kv_heads, "key heads")):
+            yield _norm(at.tokens * shard(heads, at.tp), model.head_dim, dtype, what)
+
+
+def layernorm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """LayerNorm over the residual stream."""
+    if model.norm == "layernorm":
+        yield _norm(at.tokens, model.hidden, dtype, "residual stream")
+
+
+def _norm(m: int, n: int, dtype: str, notes: str) -> Cell:
+    return Cell(dtype=dtype, args={"M": m, "N": n, "eps": EPS}, notes=notes)
+
+
+def softmax(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """Softmax over router logits (where the router scores with it), unfused attention scores, sampled logits."""
+    if model.moe is not None and model.moe.scoring == "softmax":
+        yield Cell(dtype=dtype, args={"M": at.tokens, "N": model.moe.experts}, notes="router logits")
+    if at.context is not None:
+        rows = at.tokens * shard(model.heads, at.tp)
+        yield Cell(dtype=dtype, args={"M": rows, "N": at.context}, notes="attention scores, unfused")
+    if at.phase == "decode" and model.vocab:
+        yield Cell(dtype=dtype, args={"M": at.tokens, "N": model.vocab}, notes="logits before sampling")
+
+
+def vec_add(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """The residual addition: every element of the stream."""
+    yield Cell(dtype=dtype, args={"N": at.tokens * model.hidden}, notes="residual addition")

@@ -1,0 +1,104 @@
+"""Knows which points of which models are frozen, and derives the drafts of an op from them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from gate.ledgers import synthetic
+from gate.ledgers.draft import Draft, one_row_per_physical_shape
+from gate.ledgers.facts import Model
+from gate.ledgers.ops import DERIVE
+from gate.ledgers.ops.point import Point
+from gate.model.problem import Problem, UnusableInput
+from gate.model.shape import Source
+
+RECIPE_FILE = Path(__file__).with_name("frozen.toml")
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The points of one op at some models; the fields are explained in frozen.toml."""
+
+    op: str
+    models: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    tp: tuple[int, ...] = (1,)
+    decode: tuple[int, ...] = ()
+    prefill: tuple[int, ...] = ()
+    context: tuple[int, ...] = ()
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that is frozen: sweeps over models, and the ops that get their probes."""
+
+    derive: tuple[Sweep, ...]
+    probes: tuple[str, ...] = ()
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Every op with a ledger, sorted."""
+        return tuple(sorted({sweep.op for sweep in self.derive} | set(self.probes)))
+
+
+def read_recipe(data: bytes, *, file: str) -> Recipe:
+    """The recipe in a TOML file. Raises UnusableInput with one line."""
+    try:
+        return msgspec.toml.decode(data, type=Recipe)
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UnusableInput(Problem(what=f"not a recipe: {error}", file=file)) from None
+
+
+def packaged_recipe() -> Recipe:
+    """The project's own recipe."""
+    return read_recipe(RECIPE_FILE.read_bytes(), file=RECIPE_FILE.name)
+
+
+def drafts(op: str, *, recipe: Recipe, models: Mapping[str, Model]) -> list[Draft]:
+    """Everything frozen for `op`, one draft per (model, physical shape); no physical shape under two stages."""
+    found = [draft for sweep in recipe.derive if sweep.op == op for draft in _derived(sweep, models)]
+    if op in recipe.probes:
+        found += synthetic.drafts(op)
+    return one_row_per_physical_shape(found)
+
+
+def points(sweep: Sweep) -> Iterator[Point]:
+    """The sweep's points: phases, tokens, contexts and ranks crossed."""
+    contexts = sweep.context or (None,)
+    for phase, tokens in (("decode", sweep.decode), ("prefill", sweep.prefill)):
+        for tp, count, context in product(sweep.tp, tokens, contexts):
+            yield Point(tokens=count, tp=tp, phase=phase, context=context)
+
+
+def _derived(sweep: Sweep, models: Mapping[str, Model]) -> Iterator[Draft]:
+    for model in _chosen(sweep, models):
+        for point, dtype in product(points(sweep), sweep.dtypes):
+            for cell in DERIVE[sweep.op](model, point, dtype):
+                if cell.notes in sweep.without or (sweep.only and cell.notes not in sweep.only):
+                    continue
+                yield Draft(
+                    op_type=sweep.op,
+                    model=model.name,
+                    stage="model_config",
+                    dtype=cell.dtype,
+                    args=cell.args,
+                    kernel_name=cell.kernel_name,
+                    source=Source(kind="model_config", file="models.toml"),
+                    notes=cell.notes,
+                )
+
+
+def _chosen(sweep: Sweep, models: Mapping[str, Model]) -> list[Model]:
+    if sweep.models == ("*",):
+        return list(models.values())
+    unknown = [name for name in sweep.models if name not in models]
+    if unknown:
+        raise UnusableInput(
+            Problem(what=f"{sweep.op}: no model {', '.join(unknown)} in models.toml", file=RECIPE_FILE.name)
+        )
+    return [models[name] for name in sweep.models]
