@@ -16,6 +16,7 @@ from gate.model.problem import Exit, GateError
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("gate.commands.run", "The main job: compile or replay the frozen ledgers, judge, report."),
     "judge": ("gate.commands.judge", "Judge head results against base results over a ledger."),
+    "policy": ("gate.commands.policy", "Show or check the policy that judges."),
     "ledger": ("gate.commands.ledger", "Import, freeze, check, show and compare shape ledgers."),
     "codegen": ("gate.commands.codegen", "Record and compare gfx950 machine code without a GPU."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),

@@ -67,7 +67,9 @@ class RowFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     `ratio` is head time over base time (above 1 = slower); `ci` its confidence interval, `mde` the smallest
     slowdown (as a fraction) that this row could have shown; `speedup_vs_best` is the best pinned baseline's time
-    over the candidate's (above 1 = candidate faster). Absent numbers are null, never NaN.
+    over the candidate's (above 1 = candidate faster). Absent numbers are null, never NaN. `ceiling` is the slowdown
+    that the policy accepts; `suspect` marks a row that a confirming session should settle, `profile` one that is
+    worth a profiler run.
     """
 
     shape_id: str
@@ -85,6 +87,7 @@ class RowFinding(msgspec.Struct, frozen=True, kw_only=True):
     base_us: float | None = None
     head_us: float | None = None
     classification: Classification | None = None
+    baseline_reasons: tuple[str, ...] = ()
     evidence: str = ""
     likely_fix: str = ""
     hot: bool = False
@@ -95,6 +98,9 @@ class RowFinding(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     detail: str = ""
     code: CodeEvidence | None = None
+    ceiling: float | None = None
+    suspect: bool = False
+    profile: bool = False
 
 
 class ControlMovement(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,22 +114,44 @@ class ControlMovement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the ledger was judged: rows required, judged, and what share that is of what policy asks."""
+    """How much of the ledger was judged.
+
+    `required` rows are those that must be compared, `measured` those that were, `judged` those with a clear verdict
+    (not inconclusive). `share` is measured over required, `conclusive_share` judged over measured; beside each what
+    the policy asks.
+    """
 
     required: int
     judged: int
     measured: int
     share: float
     required_share: float
+    conclusive_share: float = 0.0
+    required_conclusive_share: float = 0.0
 
 
 class Geomean(msgspec.Struct, frozen=True, kw_only=True):
-    """Geometric means over `n` paired rows; speedups, above 1 = candidate faster."""
+    """Geometric means of speedups, above 1 = candidate faster.
+
+    `n` counts the rows that have a best baseline, `n_base` those compared with base.
+    """
 
     vs_best: float | None = None
     weighted: float | None = None
     vs_base: float | None = None
     n: int = 0
+    n_base: int = 0
+
+
+class GeomeanTest(msgspec.Struct, frozen=True, kw_only=True):
+    """The test of many rows together (`name`: an op, or all): `ratio` is head over base, `low` its lower bound."""
+
+    name: str
+    n: int
+    ratio: float
+    low: float
+    limit: float
+    slower: bool
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +196,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     controls: tuple[ControlMovement, ...] = ()
     standings: tuple[Standing, ...] = ()
+    geomean_tests: tuple[GeomeanTest, ...] = ()
     problems: tuple[str, ...] = ()
     waivers: tuple[dict[str, Any], ...] = ()
     commands: tuple[Command, ...] = ()

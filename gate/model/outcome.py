@@ -22,6 +22,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `*_us` are microseconds. `median_us` is the primary, kernel-only time; `blocks_us` holds the blocks in order,
     each a list of this arm's visits; block i of base pairs with block i of head when `session_id` is the same.
+    `block_process` numbers the process pair that measured each block (all one process if null).
     `timing_method` codegen means that machine code was compared and no time was taken.
     """
 
@@ -55,6 +56,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     graph_capture_error: str | None = None
     session_id: str | None = None
     blocks_us: tuple[tuple[float, ...], ...] | None = None
+    block_process: tuple[int, ...] | None = None
 
     includes_allocation: bool | None = None
     includes_layout_conversion: bool | None = None

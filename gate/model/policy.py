@@ -37,17 +37,23 @@ class Thresholds(_Table, frozen=True, kw_only=True):
 class Ceilings(_Table, frozen=True, kw_only=True):
     """Slowdowns that are accepted: a row blocks only when more than its ceiling is established."""
 
-    ops: Annotated[dict[str, Fraction], doc("Ceiling of every row of an op, by op_type; default is thresholds.slower.")] = {}
+    ops: Annotated[
+        dict[str, Fraction], doc("Ceiling of every row of an op, by op_type; default is thresholds.slower.")
+    ] = {}
     shapes: Annotated[dict[str, Fraction], doc("Ceiling of one row, by shape_id; it wins over the op's.")] = {}
 
 
 class Screen(_Table, frozen=True, kw_only=True):
     """The first test of all rows."""
 
-    fdr: Annotated[Probability, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")] = 0.10
+    fdr: Annotated[
+        Probability, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")
+    ] = 0.10
     looks: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
-        msgspec.Meta(min_length=1, max_length=6, description="Blocks measured at each declared look; the error is spent evenly."),
+        msgspec.Meta(
+            min_length=1, max_length=6, description="Blocks measured at each declared look; the error is spent evenly."
+        ),
     ] = (4, 6, 8)
     interval: Annotated[Probability, doc("Confidence of the intervals that are shown (two-sided).")] = 0.95
     power: Annotated[Probability, doc("Power at which the minimum detectable effect is stated.")] = 0.90
@@ -65,7 +71,9 @@ class Confirm(_Table, frozen=True, kw_only=True):
 class GeomeanGate(_Table, frozen=True, kw_only=True):
     """The test of an op and of the run as a whole: small slowdowns everywhere."""
 
-    limit: Annotated[Fraction, doc("The run blocks when the geomean of the paired rows is slower by more than this.")] = 0.005
+    limit: Annotated[
+        Fraction, doc("The run blocks when the geomean of the paired rows is slower by more than this.")
+    ] = 0.005
     alpha: Annotated[Probability, doc("and is slower than 0 at this one-sided level.")] = 0.005
     min_rows: Annotated[int, msgspec.Meta(ge=2, description="Fewest paired rows for which the geomean is tested.")] = 4
 
@@ -82,14 +90,20 @@ class Noise(_Table, frozen=True, kw_only=True):
 
     strata_us: Annotated[
         tuple[float, ...],
-        msgspec.Meta(min_length=4, max_length=4, description="Upper edges of the first four time strata, in microseconds."),
+        msgspec.Meta(
+            min_length=4, max_length=4, description="Upper edges of the first four time strata, in microseconds."
+        ),
     ] = (2.5, 5.0, 10.0, 50.0)
     process_sd: Annotated[
-        Fraction, doc("Standard deviation of log(head/base) between process pairs of one session; blocks cannot show it.")
+        Fraction,
+        doc("Standard deviation of log(head/base) between process pairs of one session; blocks cannot show it."),
     ] = 0.0015
     min_sd: Annotated[Fraction, doc("Smallest standard deviation of one block that is believed.")] = 0.0005
     min_blocks: Annotated[
-        int, msgspec.Meta(ge=3, le=64, description="Fewest paired blocks for a test; with fewer, the summaries are compared.")
+        int,
+        msgspec.Meta(
+            ge=3, le=64, description="Fewest paired blocks for a test; with fewer, the summaries are compared."
+        ),
     ] = 4
     graph_slope: Annotated[Floor, doc("Separate sessions, slope over a rotating ring.")] = Floor(
         within=(0.03, 0.03, 0.02, 0.02, 0.02), limit=(0.12, 0.10, 0.08, 0.06, 0.06)
@@ -130,15 +144,17 @@ class EnvironmentPolicy(_Table, frozen=True, kw_only=True):
     incomparable: Annotated[
         tuple[EnvironmentField, ...], doc("Fields that must be equal in base and head for a timing comparison.")
     ] = ("gpu", "arch", "rocm_version", "driver_version")
-    codegen_incomparable: Annotated[
-        tuple[EnvironmentField, ...], doc("The same, for a machine-code comparison.")
-    ] = ("arch",)
+    codegen_incomparable: Annotated[tuple[EnvironmentField, ...], doc("The same, for a machine-code comparison.")] = (
+        "arch",
+    )
 
 
 class Controls(_Table, frozen=True, kw_only=True):
     """The untouched baselines as a control arm."""
 
-    moved: Annotated[Fraction, doc("Controls moved when their median change between separate sessions exceeds this.")] = 0.03
+    moved: Annotated[
+        Fraction, doc("Controls moved when their median change between separate sessions exceeds this.")
+    ] = 0.03
     min_rows: Annotated[int, msgspec.Meta(ge=1, description="Fewest control pairs of an op for a statement.")] = 2
 
 
@@ -153,7 +169,12 @@ class StandingPolicy(_Table, frozen=True, kw_only=True):
 class Hot(_Table, frozen=True, kw_only=True):
     """Which rows count as hot: shapes of models or of serving traces."""
 
-    stages: Annotated[tuple[HotStage, ...], doc("Stages whose rows are hot.")] = ("prefill", "decode", "mixed", "model_config")
+    stages: Annotated[tuple[HotStage, ...], doc("Stages whose rows are hot.")] = (
+        "prefill",
+        "decode",
+        "mixed",
+        "model_config",
+    )
     shapes: Annotated[tuple[str, ...], doc("shape_ids that are hot whatever their stage.")] = ()
     min_weight: Annotated[Fraction, doc("A weighted row below this weight is not hot.")] = 0.0
 

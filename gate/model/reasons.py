@@ -35,6 +35,8 @@ SENTENCES: dict[str, str] = {
     "unsupported": "the candidate does not support this shape",
     "not_configured": "the provider is switched off in the matrix",
     "not_run": "this run did not measure it",
+    "fails": "fails in the head",
+    "wrong": "gives wrong results in the head",
     "under_ceiling": "slower, but not by more than the ceiling that the policy grants this row",
     "wide_interval": "the interval is too wide to exclude a slowdown that matters",
     "above_noise": "more than the usual noise, and less than stored summaries can prove",

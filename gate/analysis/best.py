@@ -1,0 +1,71 @@
+"""The candidate against the best pinned baseline of a row, and what may be said against that comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gate.analysis.arm import Arm
+from gate.model.matrix import Matrix
+
+
+class Best(msgspec.Struct, frozen=True, kw_only=True):
+    """`speedup` is the best baseline's time over the candidate's (> 1: candidate faster), None where unknown."""
+
+    provider: str | None = None
+    speedup: float | None = None
+    baseline: Arm | None = None
+    reasons: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+def best(matrix: Matrix, *, candidate: Arm, base: Mapping[str, Arm], head: Mapping[str, Arm]) -> Best:
+    """The standing of one row. `base` and `head` hold the arms of the pinned baselines.
+
+    The incumbent is chosen on base's times, so that the samples being compared do not choose it; only where base has
+    none is it chosen on head's (said in the reasons). A pinned baseline that was expected and is not there is named
+    and never replaced by another: if it was the incumbent, the row has no standing.
+    """
+    pinned = matrix.baselines
+    absent = tuple(name for name in pinned if _expected(base[name], head[name]))
+    known = {name: arm.time_us for name in pinned if (arm := base[name]).time_us is not None and _same(arm, candidate)}
+    chosen = known or {
+        name: arm.time_us for name in pinned if (arm := head[name]).time_us is not None and _same(arm, candidate)
+    }
+    if not chosen:
+        return Best(reasons=("baseline_absent",) if absent else ("no_baseline",), absent=absent)
+    incumbent = min(chosen, key=lambda name: (chosen[name] or 0.0, name))
+    arm = head[incumbent]
+    if arm.time_us is None or not _same(arm, candidate):
+        return Best(provider=incumbent, reasons=("baseline_absent",), absent=absent)
+    reasons: tuple[str, ...] = () if known else ("incumbent_from_head",)
+    reasons += _doubts(matrix, incumbent, arm, candidate, only=len(chosen) == 1)
+    speedup = None if candidate.time_us is None else arm.time_us / candidate.time_us
+    return Best(provider=incumbent, speedup=speedup, baseline=arm, reasons=reasons, absent=absent)
+
+
+def _expected(base: Arm, head: Arm) -> bool:
+    """Whether a pinned baseline should have had a row in head: it never ran, or ran in base and does not in head."""
+    return head.state == "absent" or (base.state == "ok" and head.state != "ok")
+
+
+def _same(baseline: Arm, candidate: Arm) -> bool:
+    """Whether the baseline's time may stand against the candidate's: one clock, one cache state."""
+    if baseline.outcome is None or candidate.outcome is None:
+        return False
+    one, two = baseline.outcome, candidate.outcome
+    return one.timing_method == two.timing_method and one.cache_state == two.cache_state
+
+
+def _doubts(matrix: Matrix, name: str, arm: Arm, candidate: Arm, *, only: bool) -> tuple[str, ...]:
+    assert arm.outcome is not None and candidate.outcome is not None
+    doubts: tuple[str, ...] = ()
+    entry, detail = matrix.providers.get(name), arm.outcome.provider_detail or ""
+    if entry is not None and entry.backend_visibility_required and not detail:
+        doubts = (*doubts, "opaque_baseline")
+    if only and name == matrix.reference_provider:
+        doubts = (*doubts, "reference_only")
+    if (arm.outcome.includes_layout_conversion or False) != (candidate.outcome.includes_layout_conversion or False):
+        doubts = (*doubts, "unmatched_baseline")
+    return doubts

@@ -1,0 +1,245 @@
+"""The paired test: Hodges-Lehmann over the blocks of one session, with a moderated, robust standard error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gate.analysis import noise
+from gate.analysis.estimate import Estimate, Pair, strata
+from gate.analysis.student import Floats, quantile, upper_tail
+from gate.model.outcome import Outcome
+from gate.model.policy import Policy
+
+# The Hodges-Lehmann estimate has 3/pi of the mean's efficiency for normal data.
+EFFICIENCY = 3 / math.pi
+TRIM = 0.2
+# Two speeds: the gap between the groups is this many times the spread inside them, and at least 3%.
+BIMODAL_GAPS = 4.0
+BIMODAL_LEAST = 0.03
+
+
+class Contrast(msgspec.Struct, frozen=True, kw_only=True):
+    """One row's block differences d = log(head/base), the process of each block, and its A/A variance."""
+
+    d: Floats
+    process: tuple[int, ...] | None
+    aa: float | None
+    surplus: bool
+
+
+def usable(pair: Pair, policy: Policy) -> bool:
+    """Whether a pair can be tested on blocks: one session, enough blocks on both sides."""
+    base, head = pair.base.outcome, pair.head.outcome
+    if base is None or head is None or not pair.same_session or not base.blocks_us or not head.blocks_us:
+        return False
+    return min(len(base.blocks_us), len(head.blocks_us)) >= policy.noise.min_blocks
+
+
+def estimate(pairs: Sequence[Pair], policy: Policy, *, n_tests: int) -> list[Estimate]:
+    """The estimate of each pair, in order. `n_tests` is the number of rows screened together (for the MDE)."""
+    if not pairs:
+        return []
+    contrasts = _contrasts(pairs)
+    centre = np.empty(len(pairs))
+    variance = np.empty(len(pairs))
+    df = np.empty(len(pairs))
+    k = np.array([len(c.d) for c in contrasts])
+    processes = np.array([len(set(c.process)) if c.process else 1 for c in contrasts])
+    spread = np.full(len(pairs), np.nan)
+    bimodal = np.zeros(len(pairs), dtype=bool)
+    for members in _same_design(contrasts):
+        d = np.stack([contrasts[index].d for index in members])
+        process = contrasts[members[0]].process
+        centre[members], residual, spread[members] = _centre(d, process)
+        variance[members], df[members] = _robust_variance(residual, processes=int(processes[members[0]]))
+        bimodal[members] = _bimodal(d)
+    minimum = policy.noise.min_sd**2
+    keys = list(
+        zip(
+            (pair.shape.op_type for pair in pairs),
+            strata([pair.base.time_us or 0.0 for pair in pairs], policy),
+            strict=True,
+        )
+    )
+    prior = noise.priors(keys=keys, variances=variance, dfs=df, aa=[c.aa for c in contrasts], minimum=minimum)
+    s2, total_df = noise.moderate(variances=variance, dfs=df, prior=prior, minimum=minimum)
+    tau2 = _process_variance(spread, s2 / np.maximum(k / processes, 1), policy)
+    se = np.sqrt(s2 / (EFFICIENCY * k) + tau2 / processes)
+    return _finish(pairs, contrasts, centre=centre, se=se, df=total_df, bimodal=bimodal, policy=policy, n_tests=n_tests)
+
+
+def _contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
+    """The block differences of every pair; pairs of one layout are taken together."""
+    groups: dict[object, list[int]] = {}
+    for index, pair in enumerate(pairs):
+        layouts = _layout(pair.base.outcome), _layout(pair.head.outcome)
+        groups.setdefault(layouts if all(layouts) else ("ragged", index), []).append(index)
+    result: list[Contrast | None] = [None] * len(pairs)
+    for members in groups.values():
+        base, base_aa = _log_blocks([pairs[index].base.outcome for index in members])
+        head, head_aa = _log_blocks([pairs[index].head.outcome for index in members])
+        k = min(base.shape[1], head.shape[1])
+        d = head[:, :k] - base[:, :k]
+        aa = _aa(base_aa, head_aa, k)
+        for position, index in enumerate(members):
+            outcome = pairs[index].head.outcome
+            assert outcome is not None
+            labels = outcome.block_process
+            result[index] = Contrast(
+                d=d[position],
+                process=labels[:k] if labels is not None and len(labels) >= k and len(set(labels[:k])) > 1 else None,
+                aa=None if aa is None else float(aa[position]),
+                surplus=base.shape[1] != head.shape[1],
+            )
+    return [contrast for contrast in result if contrast is not None]
+
+
+def _layout(outcome: Outcome | None) -> tuple[int, int] | None:
+    """(blocks, visits a block) if every block has the same number of visits."""
+    assert outcome is not None and outcome.blocks_us
+    visits = {len(block) for block in outcome.blocks_us}
+    return (len(outcome.blocks_us), visits.pop()) if len(visits) == 1 else None
+
+
+def _log_blocks(outcomes: Sequence[Outcome | None]) -> tuple[Floats, Floats | None]:
+    """Mean log time of each block, and the variance of that mean from the visits inside it (none with one visit)."""
+    blocks = [outcome.blocks_us for outcome in outcomes if outcome is not None and outcome.blocks_us]
+    if len(blocks) == 1 and len({len(block) for block in blocks[0]}) > 1:
+        return np.array([[float(np.mean(np.log(block))) for block in blocks[0]]]), None
+    logs = np.log(np.array(blocks, dtype=np.float64))
+    visits = logs.shape[2]
+    return logs.mean(axis=2), logs.var(axis=2, ddof=1) / visits if visits > 1 else None
+
+
+def _aa(base: Floats | None, head: Floats | None, k: int) -> Floats | None:
+    if base is None or head is None:
+        return None
+    # Two visits an arm: two degrees of freedom a block; the median over the blocks of a row is robust.
+    both: Floats = np.median(base[:, :k] + head[:, :k], axis=1) / (1 - 2 / 18) ** 3
+    return both
+
+
+def _same_design(contrasts: Sequence[Contrast]) -> list[list[int]]:
+    groups: dict[object, list[int]] = {}
+    for index, contrast in enumerate(contrasts):
+        groups.setdefault((len(contrast.d), contrast.process), []).append(index)
+    return list(groups.values())
+
+
+def hodges_lehmann(d: Floats) -> Floats:
+    """Median of the Walsh averages of each row of `d` (Hodges and Lehmann 1963)."""
+    i, j = np.triu_indices(d.shape[1])
+    step = max(1, 2_000_000 // len(i))
+    parts = [np.median((d[a : a + step, i] + d[a : a + step, j]) / 2, axis=1) for a in range(0, len(d), step)]
+    return np.concatenate(parts)
+
+
+def _centre(d: Floats, process: tuple[int, ...] | None) -> tuple[Floats, Floats, Floats]:
+    """Estimate, residuals around each process's own centre, and the variance between process centres."""
+    if process is None:
+        centre = hodges_lehmann(d)
+        return centre, d - centre[:, None], np.full(len(d), np.nan)
+    labels = np.array(process)
+    residual = np.empty_like(d)
+    centres = []
+    for label in sorted(set(process)):
+        chosen = labels == label
+        part = hodges_lehmann(d[:, chosen])
+        residual[:, chosen] = d[:, chosen] - part[:, None]
+        centres.append(part)
+    stacked = np.stack(centres)
+    return stacked.mean(axis=0), residual, stacked.var(axis=0, ddof=1)
+
+
+def _robust_variance(residual: Floats, *, processes: int) -> tuple[Floats, Floats]:
+    """Variance of one block such that variance / k is Yuen's for a 20% trimmed mean, and its degrees of freedom."""
+    n, k = residual.shape
+    cut = int(TRIM * k) if k >= 5 else 0
+    kept = k - 2 * cut
+    ordered = np.sort(residual, axis=1)
+    clipped = np.clip(ordered, ordered[:, [cut]], ordered[:, [k - 1 - cut]])
+    freedom = max(kept - processes, 1)
+    sums = ((clipped - clipped.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    return sums * k / (kept * freedom), np.full(n, float(freedom))
+
+
+def _bimodal(d: Floats) -> NDArray[np.bool_]:
+    """Whether the blocks form two tight groups, each of at least two blocks."""
+    n, k = d.shape
+    if k < 6:
+        return np.zeros(n, dtype=bool)
+    ordered = np.sort(d, axis=1)
+    gaps = np.diff(ordered, axis=1)[:, 1:-1]
+    at = gaps.argmax(axis=1) + 1
+    rows = np.arange(n)
+    gap = gaps[rows, at - 1]
+    inside = np.maximum(ordered[rows, at] - ordered[:, 0], ordered[:, -1] - ordered[rows, at + 1])
+    two: NDArray[np.bool_] = (gap > BIMODAL_LEAST) & (gap > BIMODAL_GAPS * inside)
+    return two
+
+
+def _process_variance(spread: Floats, inside: Floats, policy: Policy) -> float:
+    """Variance between process pairs: the policy's, or what this run's processes show if that is more."""
+    seen = ~np.isnan(spread)
+    declared = policy.noise.process_sd**2
+    if np.count_nonzero(seen) < noise.ENOUGH_ROWS:
+        return declared
+    return max(declared, float(np.median(spread[seen]) - np.median(inside[seen])))
+
+
+def _finish(
+    pairs: Sequence[Pair],
+    contrasts: Sequence[Contrast],
+    *,
+    centre: Floats,
+    se: Floats,
+    df: Floats,
+    bimodal: NDArray[np.bool_],
+    policy: Policy,
+    n_tests: int,
+) -> list[Estimate]:
+    margin = np.log1p(np.array([pair.ceiling for pair in pairs]))
+    p_slow = upper_tail((centre - margin) / se, df)
+    p_fast = upper_tail((-centre - math.log1p(policy.thresholds.slower)) / se, df)
+    half = quantile(1 - (1 - policy.screen.interval) / 2, df) * se
+    mde = margin + (quantile(1 - row_alpha(policy, n_tests), df) + quantile(policy.screen.power, df)) * se
+    return [
+        Estimate(
+            kind="blocks",
+            log_ratio=c,
+            lo=c - h,
+            hi=c + h,
+            mde_log=m,
+            se=s,
+            p_slow=slow,
+            p_fast=fast,
+            n_blocks=len(contrast.d),
+            notes=_notes(contrast, two),
+        )
+        for c, h, m, s, slow, fast, two, contrast in zip(
+            centre.tolist(),
+            half.tolist(),
+            mde.tolist(),
+            se.tolist(),
+            p_slow.tolist(),
+            p_fast.tolist(),
+            bimodal.tolist(),
+            contrasts,
+            strict=True,
+        )
+    ]
+
+
+def row_alpha(policy: Policy, n_tests: int) -> float:
+    """The level at which a lone slow row among `n_tests` is found: the stricter of screen and confirmation."""
+    return min(policy.confirm.alpha, policy.screen.fdr / len(policy.screen.looks) / max(n_tests, 1))
+
+
+def _notes(contrast: Contrast, two: bool) -> tuple[str, ...]:
+    notes = ("bimodal",) if two else ()
+    return (*notes, "unequal_blocks") if contrast.surplus else notes

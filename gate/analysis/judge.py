@@ -1,0 +1,208 @@
+"""The whole judgement as one pure function: ledger, matrices, base and head results, policy, waivers in; Decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import msgspec
+
+from gate.analysis import controls as control_arm
+from gate.analysis import decide, design, environment, findings, geomean_gate, phrases
+from gate.analysis import standings as standing_groups
+from gate.analysis.book import Book, open_book
+from gate.analysis.cells import Cell, lay_out
+from gate.analysis.classify import NOT_CLASSIFIED
+from gate.analysis.estimate import Pair
+from gate.analysis.rows import Row, judge_rows, pair_of
+from gate.model.decision import VERDICTS, CodeEvidence, Decision, GeomeanTest, RowFinding
+from gate.model.ledger import Ledger
+from gate.model.matrix import Matrix
+from gate.model.outcome import Results
+from gate.model.policy import Policy
+from gate.model.problem import Problem
+from gate.model.waiver import Waiver, WaiverUse
+
+MOST_PROBLEMS = 200
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a judgement depends on.
+
+    `matrices` by op_type; `code` the machine-code comparison by shape_id; `confirm` the base and head results of a
+    fresh session that settles suspects.
+    """
+
+    ledger: Ledger
+    matrices: Mapping[str, Matrix]
+    base: Results
+    head: Results
+    today: date
+    policy: Policy = Policy()
+    waivers: tuple[Waiver, ...] = ()
+    code: Mapping[str, CodeEvidence] = {}
+    confirm: tuple[Results, Results] | None = None
+
+
+def judge(inputs: Inputs) -> Decision:
+    """The decision: exactly one finding per ledger shape and its candidate, in the ledger's order."""
+    policy, base, head = inputs.policy, open_book(inputs.base), open_book(inputs.head)
+    cells = lay_out(inputs.ledger, inputs.matrices, base=base, head=head, policy=policy)
+    moved = control_arm.compare(cells, policy)
+    rows = judge_rows(
+        cells,
+        policy=policy,
+        controls=moved,
+        books=(base, head),
+        code=inputs.code,
+        confirm=_confirm_pairs(inputs, cells),
+    )
+    rows, uses = findings.apply_waivers(cells, rows, inputs.waivers, today=inputs.today)
+    found = _findings(cells, rows, inputs)
+    assert len(found) == len(inputs.ledger.shapes), "one finding per ledger row"
+    return _decision(inputs, cells=cells, rows=rows, found=found, moved=moved, uses=uses, books=(base, head))
+
+
+def _findings(cells: Sequence[Cell], rows: Sequence[Row], inputs: Inputs) -> tuple[RowFinding, ...]:
+    return tuple(
+        findings.finding(cell, row, findings.standing(cell), NOT_CLASSIFIED, policy=inputs.policy, code=inputs.code)
+        for cell, row in zip(cells, rows, strict=True)
+    )
+
+
+def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:
+    """The pairs of the confirming session by shape_id, where both its arms are usable."""
+    if inputs.confirm is None:
+        return {}
+    ledger = Ledger(shapes=tuple(cell.shape for cell in cells))
+    base, head = (open_book(results) for results in inputs.confirm)
+    again = lay_out(ledger, inputs.matrices, base=base, head=head, policy=inputs.policy)
+    return {
+        cell.shape.shape_id: pair_of(cell, inputs.policy)
+        for cell in again
+        if cell.base_arm.timed and cell.head_arm.timed
+    }
+
+
+def _decision(
+    inputs: Inputs,
+    *,
+    cells: Sequence[Cell],
+    rows: Sequence[Row],
+    found: tuple[RowFinding, ...],
+    moved: control_arm.Controls,
+    uses: tuple[WaiverUse, ...],
+    books: tuple[Book, Book],
+) -> Decision:
+    policy = inputs.policy
+    tests = geomean_gate.tests(cells, rows, policy)
+    cover = decide.coverage(rows, policy)
+    tested = sum(1 for row in rows if row.estimate is not None and row.estimate.kind == "blocks")
+    refused_design = design.refusal(policy, n_tests=tested) if tested else None
+    codegen = _is_codegen(cells)
+    facts = decide.Facts(
+        codegen=codegen,
+        ledger_refused=bool(inputs.ledger.problems),
+        rows_refused=bool(inputs.base.problems or inputs.head.problems),
+        mixed_kinds=any("mixed_kinds" in row.reasons for row in rows) or (codegen and tested > 0),
+        base_empty=books[0].empty,
+        head_empty=books[1].empty,
+        cannot_fail=refused_design is not None,
+        absent_baselines=any(control.absent for control in moved.movements)
+        or any("baseline_absent" in finding.baseline_reasons for finding in found),
+    )
+    outcome = decide.decide(found, cover=cover, tests=tests, facts=facts, policy=policy)
+    counts = _counts(found)
+    return Decision(
+        gate=outcome.gate,
+        decision=outcome.decision,
+        headline=outcome.headline,
+        reasons=outcome.reasons,
+        summary=phrases.summary(outcome, counts, cover),
+        next_step=phrases.next_step(outcome),
+        kind="codegen" if codegen else "timing",
+        counts=counts,
+        coverage=cover,
+        geomean=outcome.standing,
+        rows=found,
+        environment=environment.compare(*books, {cell.candidate for cell in cells}),
+        controls=moved.movements,
+        standings=standing_groups.standings(cells, found),
+        geomean_tests=tests,
+        problems=_problems(inputs, books, moved, refused_design),
+        waivers=tuple(_waiver(use) for use in uses),
+        commands=phrases.commands(found, policy),
+        policy=msgspec.to_builtins(policy),
+        error_rates={} if codegen else _error_rates(policy, tested, tests),
+    )
+
+
+def _is_codegen(cells: Sequence[Cell]) -> bool:
+    """A run is a machine-code run when it has candidate rows of that kind and none with a time."""
+    methods = {
+        arm.outcome.timing_method
+        for cell in cells
+        for arm in (cell.base_arm, cell.head_arm)
+        if arm.state == "ok" and arm.outcome is not None
+    }
+    return methods == {"codegen"}
+
+
+def _counts(found: Iterable[RowFinding]) -> dict[str, int]:
+    counts = dict.fromkeys(VERDICTS, 0)
+    total = 0
+    for finding in found:
+        counts[finding.verdict] += 1
+        total += 1
+    assert sum(counts.values()) == total
+    return {**counts, "total": total}
+
+
+def _problems(
+    inputs: Inputs, books: tuple[Book, Book], moved: control_arm.Controls, refused_design: str | None
+) -> tuple[str, ...]:
+    listed = [
+        *_listed("ledger", inputs.ledger.problems),
+        *_listed("base", inputs.base.problems),
+        *_listed("head", inputs.head.problems),
+        *_strangers("base", books[0], inputs),
+        *_strangers("head", books[1], inputs),
+        *(f"{name} changed its own version between base and head, so it is no control" for name in moved.stale),
+    ]
+    return (*listed, refused_design) if refused_design else tuple(listed)
+
+
+def _listed(side: str, problems: Sequence[Problem]) -> list[str]:
+    """Problems without their path, which may differ between equal inputs."""
+    lines = [
+        f"{side}{f' line {problem.line}' if problem.line is not None else ''}: {problem.what}"
+        for problem in problems[:MOST_PROBLEMS]
+    ]
+    more = len(problems) - len(lines)
+    return [*lines, f"{side}: {more} more problems"] if more > 0 else lines
+
+
+def _strangers(side: str, book: Book, inputs: Inputs) -> list[str]:
+    """Rows that the ledger does not ask for."""
+    wanted = {shape.shape_id for shape in inputs.ledger.shapes}
+    strange = sorted({outcome.shape_id for outcome in book if outcome.shape_id not in wanted})
+    if not strange:
+        return []
+    return [f"{side}: rows of {len(strange)} shapes that the ledger does not hold, such as {strange[0]}"]
+
+
+def _waiver(use: WaiverUse) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(use.waiver)
+    return {"state": use.state, "ratio": use.ratio, **fields}
+
+
+def _error_rates(policy: Policy, tested: int, tests: Sequence[GeomeanTest]) -> dict[str, Any]:
+    return {
+        "rows_tested_on_blocks": tested,
+        "screen_false_discovery_rate": policy.screen.fdr,
+        "screen_rate_per_look": policy.screen.fdr / len(policy.screen.looks),
+        "confirm_chance_of_any_false_regression": policy.confirm.alpha,
+        "geomean_tests": len(tests),
+        "geomean_chance_of_a_false_alarm_each": policy.geomean.alpha,
+    }

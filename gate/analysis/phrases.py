@@ -1,0 +1,81 @@
+"""The plain sentences of a decision: what happened, what to do next, and the commands that repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from gate.analysis.decide import Outcome
+from gate.model.decision import Command, Coverage, RowFinding
+from gate.model.policy import Policy
+from gate.model.reasons import sentence
+
+MOST_SHAPES = 20
+_NEXT: dict[str, str] = {
+    "nothing_measured": "make the head run produce results, then judge again",
+    "first_run": "record a baseline on the base commit, then judge again",
+    "nothing_compared": "measure base and head on one stack, then judge again",
+    "coverage": "measure the rows that are missing, then judge again",
+    "refused_rows": "correct the refused rows named under problems, then judge again",
+    "ledger_refused": "re-import the ledger, then judge again",
+    "mixed_kinds": "judge times against times and machine code against machine code",
+    "cannot_fail": "raise screen.looks in the policy, then measure again",
+    "mostly_inconclusive": "measure more blocks in one session, then judge again",
+    "confirmed_regression": "profile the worst row, or waive it with a reason and an expiry",
+    "newly_failed": "repair the rows that fail",
+    "newly_incorrect": "repair the rows that are wrong",
+    "geomean_slower": "find what costs a little everywhere; no single row shows it",
+    "hard_failure": "repair the failing rows; they rule out a promotion",
+    "baseline_absent": "measure the absent baseline; without it there is no 'best'",
+    "opaque_baseline": "name the backend of the opaque baseline",
+    "no_time_measured": "time the changed rows on the GPU before any claim of speed",
+    "synthetic_only": "measure shapes of a model or a serving trace",
+    "no_standing": "measure the pinned baselines beside the candidate",
+    "below_parity": "tune the rows furthest behind the best baseline",
+    "far_below_parity": "rewrite the rows furthest behind the best baseline",
+    "near_parity": "promote with the slower rows named as guardrails",
+    "parity": "promote",
+}
+
+
+def summary(outcome: Outcome, counts: Mapping[str, int], cover: Coverage) -> str:
+    """One sentence of numbers, then the first reason in words."""
+    told = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts.items() if n and verdict != "total")
+    return f"{counts['total']} rows: {told or 'none'}; {cover.judged} of {cover.required} judged. {_capital(outcome)}."
+
+
+def _capital(outcome: Outcome) -> str:
+    text = sentence(outcome.reasons[0])
+    return text[:1].upper() + text[1:]
+
+
+def next_step(outcome: Outcome) -> str:
+    """What to do, from the first reason that has an answer."""
+    return next((_NEXT[code] for code in outcome.reasons if code in _NEXT), "nothing to do")
+
+
+def commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
+    """The commands that settle suspects and repeat the worst rows, one per op."""
+    suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
+    blocks = policy.confirm.blocks_factor * max(policy.screen.looks)
+    by_op: dict[str, list[RowFinding]] = {}
+    for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
+        by_op.setdefault(finding.op_type, []).append(finding)
+    return tuple(
+        Command(what=f"measure the {_rows(members)} of {op} again, base and head in one fresh session", line=line)
+        for op, members in by_op.items()
+        for line in [_replay(op, members[:MOST_SHAPES], blocks)]
+    )
+
+
+def _replay(op: str, members: Sequence[RowFinding], blocks: int) -> str:
+    ids = ",".join(finding.shape_id for finding in members)
+    return shlex.join(
+        ["gate", "replay", "--op", op, "--shapes", ids, "--blocks", str(blocks), "--base", "base", "--head", "head",
+         "--out", f"confirm/{op}"]
+    )  # fmt: skip
+
+
+def _rows(members: Sequence[RowFinding]) -> str:
+    shown = min(len(members), MOST_SHAPES)
+    return f"{'worst ' if shown < len(members) else ''}{shown} row{'s' if shown > 1 else ''}"

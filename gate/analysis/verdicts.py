@@ -1,0 +1,100 @@
+"""From estimates to row verdicts: the screen over all rows, the confirmation of suspects, the three states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from gate.analysis.controls import Controls
+from gate.analysis.estimate import Estimate, Pair
+from gate.analysis.multiple import benjamini_hochberg, holm
+from gate.model.decision import Verdict
+from gate.model.policy import Policy
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of one tested pair; `suspect`: the screen named it and nothing confirmed it."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    suspect: bool = False
+
+
+def rule(
+    pairs: Sequence[Pair],
+    estimates: Sequence[Estimate],
+    *,
+    policy: Policy,
+    controls: Controls,
+    confirmed: Mapping[str, Estimate],
+) -> list[Ruling]:
+    """One ruling per pair, in order. `confirmed` holds the estimates of a confirming session by shape_id."""
+    tested = [index for index, estimate in enumerate(estimates) if estimate.kind == "blocks"]
+    slow = _screen([estimates[index].p_slow for index in tested], policy)
+    fast = _screen([estimates[index].p_fast for index in tested], policy)
+    suspects = [index for index, is_slow in zip(tested, slow, strict=True) if is_slow]
+    final = [confirmed.get(pairs[index].shape.shape_id, estimates[index]).p_slow for index in suspects]
+    stands = holm(np.array(final), alpha=policy.confirm.alpha).tolist() if final else []
+    established = {index for index, stand in zip(suspects, stands, strict=True) if stand}
+    named = set(suspects)
+    faster = {index for index, is_fast in zip(tested, fast, strict=True) if is_fast}
+    return [
+        _paired(pair, estimate, policy, slow=index in established, suspect=index in named, fast=index in faster)
+        if estimate.kind == "blocks"
+        else _stored(pair, estimate, policy, controls)
+        for index, (pair, estimate) in enumerate(zip(pairs, estimates, strict=True))
+    ]
+
+
+def _screen(p: Sequence[float], policy: Policy) -> list[bool]:
+    rejected: list[bool] = benjamini_hochberg(np.array(p), q=policy.screen.fdr / len(policy.screen.looks)).tolist()
+    return rejected
+
+
+def not_slower_log(pair: Pair, policy: Policy) -> float:
+    """The bound below which a row counts as not slower, in log units: the zone's, or the row's own ceiling."""
+    return math.log1p(max(policy.thresholds.not_slower, pair.ceiling))
+
+
+def _paired(pair: Pair, estimate: Estimate, policy: Policy, *, slow: bool, suspect: bool, fast: bool) -> Ruling:
+    if slow:
+        return Ruling(verdict="regressed", reasons=("slower", *estimate.notes))
+    if suspect:
+        return Ruling(verdict="inconclusive", reasons=("unconfirmed", *estimate.notes), suspect=True)
+    if fast:
+        return Ruling(verdict="improved", reasons=("faster", *estimate.notes))
+    if estimate.hi < not_slower_log(pair, policy):
+        over = estimate.lo > math.log1p(policy.thresholds.slower)
+        return Ruling(verdict="unchanged", reasons=("under_ceiling" if over else "within_noise", *estimate.notes))
+    unstable = pair.base.notes + pair.head.notes
+    return Ruling(verdict="inconclusive", reasons=tuple(dict.fromkeys(("wide_interval", *estimate.notes, *unstable))))
+
+
+def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) -> Ruling:
+    moved = estimate.shift != 0.0
+    reasons = _session_reasons(pair, controls, moved=moved)
+    own = estimate.log_ratio - estimate.shift
+    if min(own, estimate.log_ratio) > estimate.limit:
+        return Ruling(verdict="regressed", reasons=("slower", *reasons))
+    if moved:
+        return Ruling(verdict="inconclusive", reasons=reasons)
+    if own < -estimate.limit:
+        return Ruling(verdict="improved", reasons=("faster", *reasons))
+    if estimate.notes:
+        return Ruling(verdict="inconclusive", reasons=(*estimate.notes, *reasons))
+    if own <= max(estimate.within, math.log1p(pair.ceiling)):
+        return Ruling(verdict="unchanged", reasons=("within_noise", *reasons))
+    return Ruling(verdict="inconclusive", reasons=("above_noise", *reasons), suspect=True)
+
+
+def _session_reasons(pair: Pair, controls: Controls, *, moved: bool) -> tuple[str, ...]:
+    assert pair.base.outcome is not None and pair.head.outcome is not None
+    if pair.same_session:
+        return ("too_few_blocks",) if pair.base.outcome.blocks_us else ("summaries_only",)
+    how = "separate_sessions" if pair.base.outcome.session_id and pair.head.outcome.session_id else "summaries_only"
+    if moved:
+        return "control_moved", how
+    return (how,) if pair.shape.op_type in controls.checked else ("no_control", how)

@@ -1,0 +1,107 @@
+"""Where the inputs of a judgement lie: one file, or a folder laid out like frozen_ledgers/ with one folder per op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from pathlib import Path
+from typing import TypeVar
+
+from gate import store
+from gate.analysis.judge import Inputs
+from gate.analysis.policy_text import policy_from, waivers_from
+from gate.model.ledger import Ledger
+from gate.model.matrix import Matrix
+from gate.model.outcome import Results
+from gate.model.policy import Policy
+from gate.model.problem import Problem, UnusableInput
+from gate.model.shape import Shape
+from gate.model.waiver import Waiver
+
+T = TypeVar("T")
+
+
+def found(path: Path, name: str) -> list[Path]:
+    """`path` itself, or every `<op>/<name>` (or `<name>`) in a folder, in name order."""
+    if not path.is_dir():
+        return [path]
+    return sorted([*path.glob(name), *path.glob(f"*/{name}")])
+
+
+def _each(path: Path, name: str, read: Callable[[Path], T]) -> list[T]:
+    files = found(path, name)
+    if not files:
+        raise UnusableInput(Problem(what=f"no {name} in this folder", file=str(path), fix=f"expected <op>/{name}"))
+    return [read(file) for file in files]
+
+
+def read_ledgers(path: Path) -> Ledger:
+    """All ledgers under `path` as one. A shape that occurs in two files is a problem."""
+    parts = _each(path, store.LEDGER_FILE, store.read_ledger)
+    shapes: dict[str, Shape] = {}
+    problems = [problem for part in parts for problem in part.problems]
+    for shape in (shape for part in parts for shape in part.shapes):
+        if shapes.setdefault(shape.shape_id, shape) is not shape:
+            what = f"{shape.shape_id} is in two ledgers"
+            problems.append(Problem(what=what, file=str(path), shape_id=shape.shape_id))
+    if not shapes and not problems:
+        raise UnusableInput(Problem(what="the ledger holds no shape", file=str(path), fix="import shapes first"))
+    return Ledger(shapes=tuple(shapes.values()), problems=tuple(problems))
+
+
+def read_matrices(path: Path) -> dict[str, Matrix]:
+    """The matrices under `path` by op_type. Raises UnusableInput if two are for one op."""
+    matrices: dict[str, Matrix] = {}
+    for matrix in _each(path, store.MATRIX_FILE, store.read_matrix):
+        if matrix.op_type in matrices:
+            raise UnusableInput(Problem(what=f"two matrices for {matrix.op_type}", file=str(path), fix="remove one"))
+        matrices[matrix.op_type] = matrix
+    return matrices
+
+
+def read_results(path: Path) -> Results:
+    """All results under `path` as one run."""
+    return merged(_each(path, store.RESULTS_FILE, store.read_results))
+
+
+def merged(parts: Iterable[Results]) -> Results:
+    """Several results as one run."""
+    listed = list(parts)
+    return Results(
+        outcomes=tuple(outcome for part in listed for outcome in part.outcomes),
+        problems=tuple(problem for part in listed for problem in part.problems),
+    )
+
+
+def read_policy(path: Path | None) -> Policy:
+    """The policy in `path`, or the defaults. Raises UnusableInput for any key that is wrong."""
+    return Policy() if path is None else policy_from(store.read_toml(path), file=str(path))
+
+
+def read_waivers(path: Path | None) -> tuple[Waiver, ...]:
+    """The waivers in `path`, or none. Raises UnusableInput for any key that is wrong."""
+    return () if path is None else waivers_from(store.read_toml(path), file=str(path))
+
+
+def read_inputs(
+    *,
+    ledger: Path,
+    matrix: Path,
+    base: Path,
+    head: Path,
+    policy: Path | None,
+    waivers: Path | None,
+    confirm: tuple[Path, Path] | None,
+    today: date,
+) -> Inputs:
+    """Everything a judgement needs, read. Raises UnusableInput for a file that cannot be used at all."""
+    return Inputs(
+        ledger=read_ledgers(ledger),
+        matrices=read_matrices(matrix),
+        base=read_results(base),
+        head=read_results(head),
+        policy=read_policy(policy),
+        waivers=read_waivers(waivers),
+        confirm=None if confirm is None else (read_results(confirm[0]), read_results(confirm[1])),
+        today=today,
+    )

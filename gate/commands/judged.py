@@ -1,0 +1,74 @@
+"""What every verb that judges leaves behind: decision.json, regressions.jsonl and the texts for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gate import store
+from gate.analysis.decide import BLOCKING
+from gate.model.decision import Coverage, Decision, Environment, Geomean, RowFinding
+from gate.model.problem import Exit, Problem
+from gate.model.reasons import sentence
+
+DECISION_FILE = "decision.json"
+REGRESSIONS_FILE = "regressions.jsonl"
+EXITS = {"pass": Exit.PASS, "block": Exit.BLOCK, "no_verdict": Exit.NO_VERDICT}
+
+
+def write(decision: Decision, out: Path) -> None:
+    """Writes every file of a judgement. Raises UnusableInput if the folder cannot be written."""
+    # The templates are needed only once there is something to say.
+    from gate import render
+
+    store.write_json(out / DECISION_FILE, decision)
+    store.write_jsonl(out / REGRESSIONS_FILE, worst_first(decision))
+    for name, text in render.texts(decision).items():
+        store.write_text(out / name, text)
+
+
+def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:
+    """Prints the decision for a person, or decision.json for a machine."""
+    if as_json:
+        click.echo(store.encode(decision))
+        return
+    from rich.console import Console
+
+    from gate.render import terminal
+
+    terminal.show(decision, Console())
+    click.echo(f"written to {out}: comment.md, {DECISION_FILE}, {REGRESSIONS_FILE}")
+
+
+def worst_first(decision: Decision) -> list[RowFinding]:
+    """The blocking rows: broken ones, then by how much slower they are."""
+    blocking = [row for row in decision.rows if row.verdict in BLOCKING]
+    return sorted(blocking, key=lambda row: (row.ratio is not None, -(row.ratio or 0.0), row.op_type, row.shape_id))
+
+
+def unusable(problems: tuple[Problem, ...]) -> Decision:
+    """The decision of a run whose inputs could not be used: no verdict, never green."""
+    return Decision(
+        gate="no_verdict",
+        decision="blocked",
+        headline="no_verdict",
+        reasons=("unusable_input",),
+        summary=f"Nothing was judged: {sentence('unusable_input')}.",
+        next_step="correct the input named under problems, then judge again",
+        kind="timing",
+        counts={"total": 0},
+        coverage=Coverage(required=0, judged=0, measured=0, share=0.0, required_share=1.0),
+        geomean=Geomean(),
+        rows=(),
+        environment=Environment(base={}, head={}),
+        problems=tuple(_without_folder(problem) for problem in problems),
+    )
+
+
+def _without_folder(problem: Problem) -> str:
+    """The problem with the file's name only: a folder may differ between equal inputs."""
+    name = Path(problem.file).name
+    where = name if problem.line is None else f"{name}:{problem.line}"
+    text = f"{where}: {problem.what}" if where else problem.what
+    return f"{text}; {problem.fix}" if problem.fix else text
