@@ -14,7 +14,7 @@ from gate.model.problem import Exit, GateError
 
 # verb -> (module that defines `command`, one-line help). Listing the verbs must import none of the modules.
 VERBS: dict[str, tuple[str, str]] = {
-    "run": ("gate.commands.run", "The main job: compile or replay the frozen ledgers, judge, report."),
+    "run": ("gate.commands.run", "The main job: compile the frozen ledgers, judge, report."),
     "judge": ("gate.commands.judge", "Judge head results against base results over a ledger."),
     "policy": ("gate.commands.policy", "Show or check the policy that judges."),
     "ledger": ("gate.commands.ledger", "Import, freeze, check, show and compare shape ledgers."),

@@ -7,6 +7,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from gate.model.codegen import CodegenRecord
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.outcome import Outcome, Results
@@ -143,6 +145,23 @@ def read_results(path: Path) -> Results:
     return Results(outcomes=tuple(row for _, row in rows), problems=tuple(problems))
 
 
+def read_codegen(files: Iterable[Path]) -> dict[str, CodegenRecord]:
+    """The codegen records of several files by compile key. Raises UnusableInput for a refused or repeated record."""
+    found: dict[str, CodegenRecord] = {}
+    problems: list[Problem] = []
+    for path in files:
+        rows, refused = decode_lines(path, CodegenRecord)
+        problems += refused
+        for number, row in rows:
+            if row.compile_key in found:
+                what = f"{row.compile_key} is recorded twice"
+                problems.append(Problem(what=what, file=str(path), line=number, fix="record the baseline again"))
+            found[row.compile_key] = row
+    if problems:
+        raise UnusableInput(*problems)
+    return found
+
+
 def read_yaml(path: Path) -> Any:
     """A YAML document, plain data only. Raises UnusableInput with the line of the fault."""
     try:
@@ -209,6 +228,11 @@ def write_bytes(path: Path, data: bytes) -> None:
                 fix="choose a folder that can be written",
             )
         ) from None
+
+
+def remove_folder(path: Path) -> None:
+    """Removes a folder of our own making with all that is in it, if it is there."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:

@@ -24,6 +24,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     each a list of this arm's visits; block i of base pairs with block i of head when `session_id` is the same.
     `block_process` numbers the process pair that measured each block (all one process if null).
     `timing_method` codegen means that machine code was compared and no time was taken.
+    `floor_us` is what an empty kernel takes in the same graph; below 1.2 times that a row is `dispatch_bound`, and
+    `device_us`, the profiler's device time of one call, says more.
     """
 
     run_id: str
@@ -68,6 +70,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     driver_version: str | None = None
     torch_version: str | None = None
     triton_version: str | None = None
+    flydsl_version: str | None = None
+    llvm_version: str | None = None
+    kernels_sha: str | None = None
     sglang_commit: str | None = None
     model: str | None = None
     stage: str | None = None
@@ -80,6 +85,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     profile_artifact: str | None = None
     compile_key: str | None = None
     isa_sha: str | None = None
+    floor_us: float | None = None
+    device_us: float | None = None
+    dispatch_bound: bool | None = None
+    notes: str | None = None
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

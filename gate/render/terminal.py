@@ -9,10 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gate.model.decision import CodeSide, Decision, RowFinding
+from gate.model.decision import CodeEvidence, CodeSide, Decision, RowFinding
 
 QUIET = frozenset({"unchanged"})
 STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
+STYLE_OF = {"fail": "red", "warn": "yellow"}
+SEVERITY = {"fail": 0, "warn": 1}
+FIELDS = {"VGPR": "vgpr", "instructions": "instructions", "waves": "waves_per_simd", "spills": "spills"}
 MOST_ROWS = 20
 
 
@@ -49,22 +52,30 @@ def _print_times(rows: list[RowFinding], console: Console) -> None:
 
 
 def _print_code(rows: Iterable[RowFinding], console: Console) -> None:
-    """One line per compile key: many shapes share one machine code."""
-    keys: dict[str, list[RowFinding]] = {}
+    """One line per change: many shapes share one machine code, and many kernels change alike."""
+    groups: dict[tuple[str, ...], list[RowFinding]] = {}
     for row in rows:
         if row.code is not None:
-            keys.setdefault(row.code.compile_key, []).append(row)
-    if not keys:
+            groups.setdefault((row.code.verdict, row.op_type, row.dtype, *_numbers(row.code)), []).append(row)
+    ordered = sorted(groups.items(), key=lambda group: (SEVERITY.get(group[0][0], 2), group[0][1:3]))
+    if not ordered:
         return
-    table = Table("kernel", "shapes", "verdict", "VGPR", "instructions", "waves", "spills", "finding", box=None)
-    for key, same_key in list(keys.items())[:MOST_ROWS]:
-        code = same_key[0].code
-        assert code is not None
-        numbers = [_pair(code.base, code.head, field) for field in ("vgpr", "instructions", "waves_per_simd", "spills")]
-        finding = code.findings[0] if code.findings else ""
-        table.add_row(plain(key), str(len(same_key)), code.verdict, *numbers, plain(finding))
-    console.print(table)
-    _print_rest(len(keys) - MOST_ROWS, console)
+    console.print(Text("\nmachine code, base -> head: vector registers, instructions, waves per SIMD, spills", "dim"))
+    for (verdict, op, dtype, *numbers), alike in ordered[:MOST_ROWS]:
+        kernels = list(dict.fromkeys(row.code.compile_key for row in alike if row.code is not None))
+        others = f" and {len(kernels) - 1} more of {op} {dtype}" if len(kernels) > 1 else ""
+        console.print(
+            Text(f"  {verdict:<7} {plain(kernels[0] + others)}; {len(alike)} shape{'s' if len(alike) > 1 else ''}", STYLE_OF.get(verdict, ""))
+        )
+        console.print(Text("          " + ", ".join(f"{name} {n}" for name, n in zip(FIELDS, numbers, strict=True))))
+        finding = alike[0].code.findings[0] if alike[0].code and alike[0].code.findings else ""
+        if finding and verdict in SEVERITY:
+            console.print(Text(f"          {plain(finding)}"))
+    _print_rest(len(ordered) - MOST_ROWS, console)
+
+
+def _numbers(code: CodeEvidence) -> tuple[str, ...]:
+    return tuple(_pair(code.base, code.head, name) for name in FIELDS.values())
 
 
 def _print_rest(n: int, console: Console) -> None:

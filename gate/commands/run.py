@@ -1,0 +1,205 @@
+"""`gate run`: the main job, from the frozen ledgers to a rendered decision."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from gate import store
+from gate.codegen.compile import CANARIES
+from gate.codegen.diff import compare_all
+from gate.commands import judge_files, judged, machine_code
+from gate.model.codegen import CodegenRecord
+from gate.model.decision import Decision
+from gate.model.ledger import Ledger
+from gate.model.outcome import Outcome, Results
+from gate.model.problem import Problem, UnusableInput, WrongUsage
+from gate.model.shape import Shape
+from gate.resources import frozen_ledgers_dir
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+POLICY_FILE, WAIVERS_FILE = "policy.toml", "waivers.toml"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What part of the ledgers is asked for; empty means all of it."""
+
+    ops: tuple[str, ...]
+    shapes: tuple[str, ...]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the inputs lie and what is asked of them."""
+
+    ledgers: Path
+    baselines: Path
+    out: Path
+    limits: Limits
+    compiler: machine_code.Compiler
+    policy: Path | None
+    waivers: Path | None
+    resume: bool
+
+
+@click.command(short_help="The main job: compile the frozen ledgers, judge, report.")
+@click.option("--out", type=FOLDER, default=Path("gate-out"), show_default=True, help="Folder for all that is written.")
+@click.option("--op", "ops", multiple=True, help="An op of the ledgers; may be repeated. Default: all.")
+@click.option("--shape", "shapes", multiple=True, help="A shape_id; may be repeated. Default: all of the op.")
+@click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl. Default: ./frozen_ledgers or ours.")
+@click.option("--base", "baselines", type=FOLDER, help="Folder with the baselines. Default: that of the ledgers.")
+@click.option("--python", default=sys.executable, help="Interpreter whose flydsl is judged. Default: this one.")
+@click.option("--kernels", type=FOLDER, default=CANARIES, help="Kernels to compile. Default: the gate's canaries.")
+@click.option("--arch", default="gfx950", show_default=True, help="Target to compile for.")
+@click.option("--policy", type=FILE, help=f"Policy. Default: {POLICY_FILE} beside the ledgers, if there.")
+@click.option("--waivers", type=FILE, help=f"Waivers. Default: {WAIVERS_FILE} beside the ledgers, if there.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Compile workers. Default: one a core.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds a case may take."
+)
+@click.option("--resume", is_flag=True, help="Go on after an interruption: keep what is compiled in --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print decision.json instead of the summary.")
+def command(
+    out: Path,
+    ops: tuple[str, ...],
+    shapes: tuple[str, ...],
+    ledgers: Path | None,
+    baselines: Path | None,
+    python: str,
+    kernels: Path,
+    arch: str,
+    policy: Path | None,
+    waivers: Path | None,
+    jobs: int | None,
+    timeout: float,
+    resume: bool,
+    as_json: bool,
+) -> int:
+    """Compiles every frozen shape with the installed flydsl, compares the machine code with the stored baseline,
+    and decides.
+
+    Nothing is launched and no time is taken: no GPU is needed. Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong
+    usage.
+    """
+    root = ledgers or default_ledgers()
+    job = Job(
+        ledgers=root,
+        baselines=baselines or root,
+        out=out,
+        limits=Limits(ops=ops, shapes=shapes),
+        compiler=machine_code.Compiler(python=python, kernels=kernels, arch=arch, jobs=jobs, timeout_s=timeout),
+        policy=policy or _if_there(root / POLICY_FILE),
+        waivers=waivers or _if_there(root / WAIVERS_FILE),
+        resume=resume,
+    )
+    with store.output_lock(out):
+        decision = guarded(job)
+    judged.show(decision, out, as_json=as_json)
+    return judged.EXITS[decision.gate]
+
+
+def default_ledgers() -> Path:
+    """The ledgers of the folder one stands in, else those that came with the package."""
+    here = Path("frozen_ledgers")
+    return here if here.is_dir() else frozen_ledgers_dir()
+
+
+def _if_there(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def guarded(job: Job) -> Decision:
+    """The decision, written; an unusable input leaves a written no-verdict behind before it is raised."""
+    try:
+        decision = decide(job)
+    except UnusableInput as error:
+        judged.write(judged.unusable(error.problems), job.out)
+        raise
+    judged.write(decision, job.out)
+    return decision
+
+
+def decide(job: Job) -> Decision:
+    """Read, compile, write the results, compare, judge."""
+    from gate.analysis.judge import Inputs, judge
+
+    policy = judge_files.read_policy(job.policy)
+    waivers = judge_files.read_waivers(job.waivers)
+    ledger = narrowed(judge_files.read_ledgers(job.ledgers), job.limits)
+    matrices = judge_files.read_matrices(job.ledgers)
+    unlisted = sorted({shape.op_type for shape in ledger.shapes} - matrices.keys())
+    if unlisted:
+        raise UnusableInput(Problem(what=f"no {store.MATRIX_FILE} for {', '.join(unlisted)}", file=str(job.ledgers)))
+    work = machine_code.plan(ledger.shapes)
+    head = compiled(work, job)
+    base = stored(work, job)
+    changes = {change.compile_key: change for change in compare_all(base, head)}
+    head_rows = machine_code.outcomes(ledger.shapes, work, records=head, matrices=matrices)
+    write_results(job.out, head_rows, ledger.shapes)
+    base_rows = machine_code.outcomes(ledger.shapes, work, records=base, matrices=matrices) if base else []
+    return judge(
+        Inputs(
+            ledger=ledger,
+            matrices=matrices,
+            base=Results(outcomes=tuple(base_rows)),
+            head=Results(outcomes=tuple(head_rows)),
+            policy=policy,
+            waivers=waivers,
+            today=datetime.now(UTC).date(),
+            code=machine_code.evidence(work, changes),
+        )
+    )
+
+
+def narrowed(ledger: Ledger, limits: Limits) -> Ledger:
+    """The part of the ledger that is asked for. Raises WrongUsage for an op or a shape it does not hold."""
+    ops = {shape.op_type for shape in ledger.shapes}
+    ids = {shape.shape_id for shape in ledger.shapes}
+    unknown = [op for op in limits.ops if op not in ops | {"all"}] + [one for one in limits.shapes if one not in ids]
+    if unknown:
+        known = f"the ops are {', '.join(sorted(ops))}; 'gate ledger show' lists the shapes"
+        raise WrongUsage(Problem(what=f"not in the ledgers: {', '.join(unknown)}", file="", fix=known))
+    kept = tuple(shape for shape in ledger.shapes if _asked(shape, limits))
+    if not kept:
+        raise WrongUsage(Problem(what="none of these shapes is of these ops", file="", fix="drop --op or --shape"))
+    return Ledger(shapes=kept, problems=ledger.problems)
+
+
+def _asked(shape: Shape, limits: Limits) -> bool:
+    of_op = not limits.ops or "all" in limits.ops or shape.op_type in limits.ops
+    return of_op and (not limits.shapes or shape.shape_id in limits.shapes)
+
+
+def compiled(work: machine_code.Plan, job: Job) -> dict[str, CodegenRecord]:
+    """The records of head, compiled now and written under `out`; with `--resume` what is there is kept."""
+    toolchain = machine_code.find_toolchain(job.compiler)
+    cache = job.out / "compiled"
+    if not job.resume:
+        store.remove_folder(cache)
+    records = machine_code.record(work.distinct(), job.compiler, toolchain=toolchain, cache=cache)
+    machine_code.write_records(job.out / "results", records)
+    machine_code.write_isa(job.out / "isa", records, cache=cache)
+    return {one.compile_key: one for one in records}
+
+
+def stored(work: machine_code.Plan, job: Job) -> dict[str, CodegenRecord]:
+    """The baseline's records of the keys that are compiled now; none where no baseline is stored yet."""
+    files = sorted(job.baselines.glob(f"*/baselines/{job.compiler.arch}/{store.CODEGEN_FILE}"))
+    wanted = {case.compile_key for case in work.cases.values()}
+    records = store.read_codegen(files)
+    return {key: one for key, one in records.items() if key in wanted}
+
+
+def write_results(out: Path, rows: list[Outcome], shapes: tuple[Shape, ...]) -> None:
+    """One benchmark_results.jsonl (and .csv) per op."""
+    op_of: Mapping[str, str] = {shape.shape_id: shape.op_type for shape in shapes}
+    by_op: dict[str, list[Outcome]] = {}
+    for row in rows:
+        by_op.setdefault(op_of[row.shape_id], []).append(row)
+    for op, outcomes in by_op.items():
+        store.write_results(out / "results" / op / store.RESULTS_FILE, outcomes)
