@@ -42,7 +42,7 @@ def step_summary(decision: Decision, *, budget: int = STEP_SUMMARY_LIMIT) -> str
 
 def regression_summary(decision: Decision) -> str:
     """Every worse row with its evidence and likely fix, worst first; a file, so without a size limit."""
-    return page.render("regression_summary.md.j2", {**page.view(decision, cap=None), **page.worse(decision)})
+    return page.render("regression_summary.md.j2", {**page.view(decision, cap=0), **page.worse(decision)})
 
 
 def texts(decision: Decision, *, target: str | None = None, key: str = "main") -> dict[str, str]:

@@ -16,7 +16,8 @@ _LONGEST_MARK_RUN = 2
 _LONGEST_LIST_NUMBER = 10  # CommonMark 5.2: a list marker has at most nine digits.
 # Punctuation that means nothing to GitHub inside a line; at the start of one it may (list, setext heading, table).
 _QUIET = frozenset(".,()%+-=/;:'")
-_TOKEN = re.compile(r"(?i)www(?=\.)|gh-(?=\d)|(?<![0-9a-z_])[0-9a-f]{7,}(?![0-9a-z_])|[0-9a-z]+|.", re.DOTALL)
+_SHORTEST_COMMIT = 7  # GitHub links seven hex digits and more as a commit.
+_TOKEN = re.compile(r"(?i)gh-(?=\d)|[0-9a-z]+|.", re.DOTALL)
 _HEX = re.compile(r"(?i)[0-9a-f]{7,}")
 
 
@@ -112,16 +113,16 @@ def _token(match: re.Match[str], text: str, *, code: bool) -> str:
     shown = token if _is_quiet(token, text, match.start(), inside=code) else f"&#{ord(token)};"
     if token == "$" and not code:
         return f"<span>{shown}</span>"  # GitHub's own advice for a dollar sign that starts no formula.
-    acts = token == "@" or (token == "#" and after.isalnum()) or (token == ":" and _colon_acts(after, code=code))
+    acts = token in "@#" or (token == ":" and _colon_acts(after, code=code))
     return shown + BREAK if acts else shown
 
 
 def _word(token: str, *, after: str, code: bool) -> str:
     lower = token.lower()
-    if (lower == "www" and after == ".") or lower == "gh-":
+    if lower == "gh-" or (lower.endswith("www") and after == "."):
         return token + BREAK
     if not code and _HEX.fullmatch(token):
-        return token[:4] + BREAK + token[4:]
+        return BREAK.join(token[at : at + _SHORTEST_COMMIT - 1] for at in range(0, len(token), _SHORTEST_COMMIT - 1))
     return token
 
 

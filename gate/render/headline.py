@@ -72,6 +72,13 @@ def _of(parts: list[tuple[int, str]], number: int, noun: str) -> str:
     return f"{', '.join(f'{n:,} {word}' for n, word in parts)} of {total}"
 
 
+def _short_tally(decision: Decision) -> str:
+    worse = sum(decision.counts.get(name, 0) for name in rows.WORSE)
+    gaps = sum(decision.counts.get(name, 0) for name in rows.UNJUDGED)
+    total = words.count(decision.counts.get("total", len(decision.rows)), "row")
+    return f"{worse:,} worse or missing and {gaps:,} without a clear comparison, of {total}"
+
+
 def _geomean(decision: Decision) -> list[str]:
     best = decision.geomean.vs_best
     return [f"{words.speedup(best)} {_GEOMEAN_WORD}"] if words.finite(best) else []
@@ -124,7 +131,8 @@ def status(decision: Decision, target: str | None = None) -> CommitStatus:
     """The commit status: the longest description that fits 140 characters; never one that is cut."""
     first = f"{verdict(decision)}: {_tally(decision)}"
     options = [f"{first}; {more}" for more in _status_details(decision)]
-    description = next(text for text in (*options, first, verdict(decision)) if len(text) <= DESCRIPTION_LIMIT)
+    options += [first, f"{verdict(decision)}: {_short_tally(decision)}"]
+    description = next(text for text in options if len(text) <= DESCRIPTION_LIMIT)
     state = STATES[decision.gate]
     return CommitStatus(state=state, description=description, target=target)  # type: ignore[arg-type]
 

@@ -137,6 +137,6 @@ def marker(key: str, facts: Mapping[str, str]) -> Safe:
 
 
 def worse(decision: Decision) -> dict[str, Any]:
-    """The rows of the regression summary."""
+    """The lists of the regression summary: every worse row, every changed kernel."""
     found = [row for row in rows.changed(decision) if row.verdict in rows.WORSE]
-    return {"worse": rows.listing(found, rows.line, cap=None)}
+    return {"worse": rows.listing(found, rows.line, cap=None), **_code_lists(decision, cap=None)}

@@ -12,6 +12,7 @@ from gate.render.escape import Safe, code, escape, fenced, joined, say
 
 LONGEST_COMMAND = 600
 _NOTE_LIMIT = 160
+_MOST_FIELDS = 12
 # The rule in sentences: policy table and key, how its value reads, and the sentence.
 _RULE: tuple[tuple[str, str, Callable[[Any], Safe], str], ...] = (
     ("thresholds", "slower", words.percent, "A row is slower when a slowdown of more than {x} is established."),
@@ -129,7 +130,9 @@ def _setting(item: Any) -> Safe:
 
 
 def _pairs(fields: Mapping[str, Any]) -> list[Safe]:
-    return [say("{key} {item}", key=key.replace("_", " "), item=words.value(item)) for key, item in fields.items()]
+    shown = list(fields.items())[:_MOST_FIELDS]
+    parts = [say("{key} {item}", key=key.replace("_", " "), item=words.value(item)) for key, item in shown]
+    return [*parts, Safe(f"and {len(fields) - _MOST_FIELDS} more")] if len(fields) > _MOST_FIELDS else parts
 
 
 def waiver(entry: Mapping[str, Any]) -> Safe:

@@ -1,0 +1,231 @@
+"""The rendered texts of every situation: golden files, first lines, structure, and what must never appear.
+
+`GATE_GOLDEN=write pytest tests/render` writes the golden files anew; read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gate import render
+from gate.model.decision import Decision, Standing
+from gate.model.status import CommitStatus
+from tests.render.examples import BLOCKED, SITUATIONS, codegen, compiled, decision, row, side, slower
+from tests.render.github import seen
+
+GOLDEN = Path(__file__).parent / "golden"
+OURS = frozenset(
+    {"p", "h3", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary"}
+    | {"strong", "br", "span"}
+)
+NEVER = re.compile(r"\b(None|NaN|nan|inf|Infinity|undefined|null)\b")
+FILES = ("comment.md", "status.json", "step_summary.md", "regression_summary.md")
+
+
+@cache
+def texts_of(name: str) -> dict[str, str]:
+    return render.texts(SITUATIONS[name](), target="https://ci.example/run/7")
+
+
+def visible_lines(comment: str) -> list[str]:
+    return [line for line in comment.splitlines() if line.strip() and not line.startswith("<!--")]
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_golden_comment(name: str) -> None:
+    path = GOLDEN / f"{name}.md"
+    comment = render.comment(SITUATIONS[name]())
+    if os.environ.get("GATE_GOLDEN") == "write":
+        path.write_text(comment, encoding="utf-8")
+    assert comment == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["block_many_kinds", "codegen_fail"])
+@pytest.mark.parametrize("file", ["step_summary.md", "regression_summary.md"])
+def test_golden_summaries(name: str, file: str) -> None:
+    path = GOLDEN / f"{name}.{file}"
+    text = texts_of(name)[file]
+    if os.environ.get("GATE_GOLDEN") == "write":
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_every_golden_file_has_its_situation() -> None:
+    assert {path.name.split(".")[0] for path in GOLDEN.glob("*.md")} == set(SITUATIONS)
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_only_our_own_elements_come_out(name: str) -> None:
+    for file, text in texts_of(name).items():
+        if file.endswith(".md"):
+            found = seen(text)
+            assert {tag.removeprefix("/") for tag in found.tags} <= OURS, file
+            assert found.linked() == []
+            assert all(found.tags.count(tag) == found.tags.count(f"/{tag}") for tag in OURS - {"br"})
+            assert len(found.comments) == (file == "comment.md")
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_every_table_row_has_the_cells_of_its_header(name: str) -> None:
+    for text in texts_of(name).values():
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in SITUATIONS if name != "hostile_names"])
+def test_no_absent_number_is_rendered(name: str) -> None:
+    for file, text in texts_of(name).items():
+        assert not NEVER.findall(text), file
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_comment_starts_with_its_marker(name: str) -> None:
+    assert render.comment(SITUATIONS[name]()).startswith("<!-- flydsl-gate:main v1 -->\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "first", "second"),
+    [
+        ("pass_promote", "Pass, promote:", "none of 8 rows slower, 1.04x of the best baseline", "1.04x of aiter"),
+        ("pass_tune", "Pass, tune needed:", "none of 8 rows slower, 0.88x of the best baseline", "0.62x of aiter"),
+        ("guardrails", "Pass, promote with guardrails:", "0.97x of the best baseline", "0.97x of aiter"),
+        ("block_one_row", "Blocked:", "1 of 8 rows slower", "+20.4%, 45.96 → 55.34 µs"),
+        ("no_verdict", "No verdict:", "8 of 8 rows not measured", "8 rows: this run did not measure it"),
+        ("first_run", "No verdict:", "8 of 8 rows new", "nothing to compare with in the base"),
+        ("partial_run", "No verdict:", "3 of 8 rows not measured", "3 rows: this run did not measure it"),
+        ("codegen_same", "Pass on machine code:", "same code for 2 kernels", "Nothing to do"),
+        ("codegen_warn", "Pass on machine code:", "1 worth a look", "instructions 341 → 361"),
+        ("codegen_fail", "Blocked on machine code:", "1 of 2 kernels worse", "registers spill: 0 → 20"),
+        ("many_rows_1500", "Blocked:", "1,500 of 1,500 rows slower", "2.56x as long"),
+    ],
+)
+def test_verdict_count_worst_and_next_step_come_first(name: str, verdict: str, first: str, second: str) -> None:
+    lines = visible_lines(render.comment(SITUATIONS[name]()))
+    assert verdict in lines[0]
+    assert first in lines[0]
+    assert second in lines[1]
+    assert "**Next:**" in lines[1]
+
+
+def test_changed_rows_come_worst_first_and_unchanged_ones_not_at_all() -> None:
+    comment = render.comment(SITUATIONS["block_many_kinds"]())
+    results = [
+        line.split(" | ")[0].strip("| *") for line in comment.splitlines() if line.startswith(("| **", "| faster"))
+    ]
+    assert results == ["newly wrong", "newly failing", "slower", "slower", "missing", "faster"]
+    assert comment.index("10.40x") < comment.index("+8.0%")
+    assert "| unchanged |" not in comment
+
+
+def test_rows_not_compared_stand_apart_from_unchanged_ones() -> None:
+    comment = render.comment(SITUATIONS["partial_run"]())
+    assert "8 rows: 3 not measured, 5 unchanged" in comment
+    assert "<summary>Not measured or not compared: 3 (not the same as unchanged)</summary>\n\n" in comment
+
+
+def test_an_inconclusive_row_says_what_it_could_have_shown() -> None:
+    noisy = row(0, verdict="inconclusive", reasons=("wide_interval",), mde=0.18)
+    assert "a slowdown of 18% or more would have shown" in render.comment(decision([noisy, row(1)]))
+
+
+def test_absent_and_moved_baselines_are_named_in_the_open() -> None:
+    opened = render.comment(SITUATIONS["environment_moved"]()).split("<details>")[0]
+    assert "not among the best: aiter_triton" in opened
+    assert "aiter, pytorch" in opened
+    assert "The environment differs in: driver version" in opened
+
+
+def test_rows_of_one_compile_key_are_one_line() -> None:
+    comment = render.comment(SITUATIONS["codegen_fail"]())
+    assert comment.count("rmsnorm/bf16/N=8192</code> | 4 | 80 → **128** | 576 → **701** | 6 → **4** | 0 → **20**") == 1
+    assert "nothing about speed" in comment
+    assert "µs" not in comment
+
+
+def test_a_kernel_that_stopped_compiling_has_no_numbers_on_that_side() -> None:
+    gone = compiled(0, "fail", side(45, 581, 8), None, "no longer compiles: LLVM aborted")
+    assert "45 → **none** | 581 → **none**" in render.comment(codegen([gone], **BLOCKED))
+
+
+def test_a_codegen_run_never_speaks_of_promotion_or_speed() -> None:
+    for name in ("codegen_same", "codegen_warn"):
+        promoting = msgspec.structs.replace(SITUATIONS[name](), decision="promote", headline="promote")
+        assert "promote" not in render.comment(promoting).splitlines()[1]
+        assert "promote" not in render.status(promoting).description
+
+
+def test_a_block_without_a_slower_row_says_why() -> None:
+    blocked = decision([row(index) for index in range(8)], **{**BLOCKED, "reasons": ("geomean_slower",)})
+    assert "the rows together got slower" in visible_lines(render.comment(blocked))[0]
+
+
+def test_numbers_that_are_none_or_not_finite_have_words() -> None:
+    bad = float("nan")
+    rows = [
+        row(0, ratio=bad, ci=(bad, bad), base_us=float("inf"), head_us=bad, mde=bad, speedup_vs_best=bad),
+        slower(1, 1.2, weight=None),
+        row(2, verdict="regressed", ratio=float("inf"), args={"M": bad, "N": None, "flag": True, "list": [1, None]}),
+    ]
+    strange = decision(rows, policy={"a": {"x": bad, "y": None}}, error_rates={"rate": bad}, standings=standing(bad))
+    for text in render.texts(strange).values():
+        assert not re.findall(r"\b(NaN|nan|inf|Infinity)\b", text)
+        assert "not measured" in text or text.startswith("{")
+
+
+def standing(value: float) -> tuple[Standing, ...]:
+    geomean = {"vs_best": value, "weighted": value, "vs_base": value, "n": 0}
+    return (msgspec.convert({"by": "op", "name": "x", "rows": 1, "geomean": geomean}, Standing),)
+
+
+def test_equal_decisions_give_equal_bytes() -> None:
+    assert texts_of("block_many_kinds") == texts_of("block_many_kinds")
+    shuffled = SITUATIONS["block_many_kinds"]()
+    shuffled = msgspec.structs.replace(shuffled, rows=shuffled.rows[::-1])
+    assert render.comment(shuffled) == render.comment(SITUATIONS["block_many_kinds"]())
+
+
+def test_the_four_files() -> None:
+    texts = texts_of("block_one_row")
+    assert tuple(texts) == FILES
+    record = json.loads(texts["status.json"])
+    assert record["state"] == "failure"
+    assert record["target"] == "https://ci.example/run/7"
+    assert msgspec.convert(record, CommitStatus) == render.status(
+        SITUATIONS["block_one_row"](), "https://ci.example/run/7"
+    )
+
+
+def test_the_regression_summary_has_every_worse_row_with_its_id() -> None:
+    text = render.regression_summary(SITUATIONS["many_rows_1500"]())
+    assert len(re.findall(r"^- \*\*slower\*\*", text, re.MULTILINE)) == 1500
+    assert text.count("<code>sha1:") == 1500
+    assert "No row got worse." in render.regression_summary(SITUATIONS["pass_promote"]())
+
+
+def test_marker_words_are_plain() -> None:
+    passed = SITUATIONS["pass_promote"]()
+    first = render.comment(passed, key="nightly", facts={"run": "7.1", "head": "abc123"}).splitlines()[0]
+    assert first == "<!-- flydsl-gate:nightly v1 run=7.1 head=abc123 -->"
+    for bad in ("a b", "-->", "", "a-", "x\n"):
+        with pytest.raises(ValueError, match="plain word"):
+            render.comment(passed, key=bad)
+        with pytest.raises(ValueError, match="plain word"):
+            render.comment(passed, facts={"run": bad})
+
+
+def every_decision() -> Iterator[Decision]:
+    for make in SITUATIONS.values():
+        yield make()
+
+
+def test_states_follow_the_gate() -> None:
+    states = {"pass": "success", "block": "failure", "no_verdict": "error"}
+    assert {(each.gate, render.status(each).state) for each in every_decision()} == set(states.items())
