@@ -32,6 +32,13 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     surplus: bool
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Variance of each block's mean from the `df` + 1 visits inside it."""
+
+    variance: Floats
+    df: int
+
+
 def usable(pair: Pair, policy: Policy) -> bool:
     """Whether a pair can be tested on blocks: one session, enough blocks on both sides."""
     base, head = pair.base.outcome, pair.head.outcome
@@ -106,21 +113,24 @@ def _layout(outcome: Outcome | None) -> tuple[int, int] | None:
     return (len(outcome.blocks_us), visits.pop()) if len(visits) == 1 else None
 
 
-def _log_blocks(outcomes: Sequence[Outcome | None]) -> tuple[Floats, Floats | None]:
+def _log_blocks(outcomes: Sequence[Outcome | None]) -> tuple[Floats, Spread | None]:
     """Mean log time of each block, and the variance of that mean from the visits inside it (none with one visit)."""
     blocks = [outcome.blocks_us for outcome in outcomes if outcome is not None and outcome.blocks_us]
     if len(blocks) == 1 and len({len(block) for block in blocks[0]}) > 1:
         return np.array([[float(np.mean(np.log(block))) for block in blocks[0]]]), None
     logs = np.log(np.array(blocks, dtype=np.float64))
     visits = logs.shape[2]
-    return logs.mean(axis=2), logs.var(axis=2, ddof=1) / visits if visits > 1 else None
+    spread = Spread(variance=logs.var(axis=2, ddof=1) / visits, df=visits - 1) if visits > 1 else None
+    return logs.mean(axis=2), spread
 
 
-def _aa(base: Floats | None, head: Floats | None, k: int) -> Floats | None:
+def _aa(base: Spread | None, head: Spread | None, k: int) -> Floats | None:
+    """The A/A variance of one block of each row: the median over its blocks, which one hiccup does not move."""
     if base is None or head is None:
         return None
-    # Two visits an arm: two degrees of freedom a block; the median over the blocks of a row is robust.
-    both: Floats = np.median(base[:, :k] + head[:, :k], axis=1) / (1 - 2 / 18) ** 3
+    df = base.df + head.df
+    usual = (1 - 2 / (9 * df)) ** 3  # Wilson-Hilferty: the median of chi-square over its degrees of freedom
+    both: Floats = np.median(base.variance[:, :k] + head.variance[:, :k], axis=1) / usual
     return both
 
 

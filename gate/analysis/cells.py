@@ -69,7 +69,7 @@ def _arms(
 
 
 def possible(one: Arm, shape: Shape, *, void: frozenset[Launcher], policy: PhysicsPolicy) -> Arm:
-    """The arm, or why its time cannot be what it says: a graph without the kernel, a time below the hardware's bound."""
+    """The arm, or why its time cannot be true: a graph without the kernel, a time below the hardware's bound."""
     outcome, time = one.outcome, one.time_us
     if outcome is None or time is None:
         return one

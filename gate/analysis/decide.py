@@ -134,8 +134,8 @@ def _word(
         unreal = standings.of_rows(findings).vs_best
         return "tune_needed", ["no_standing" if unreal is None else "synthetic_only"]
     word, why = _standing_word(standing.vs_best, policy)
-    caps = _caps(gate, findings, facts)
-    if caps and word in ("promote", "promote_with_guardrails"):
+    caps = _caps(findings, facts)
+    if (caps or gate != "pass") and word in ("promote", "promote_with_guardrails"):
         word = "tune_needed"
     doubtful = sum(1 for finding in findings if DOUBTS.intersection(finding.baseline_reasons))
     if word == "promote" and doubtful > DOUBTFUL_SHARE * len(findings):
@@ -152,7 +152,7 @@ def _standing_word(vs_best: float, policy: Policy) -> tuple[DecisionWord, str]:
     return ("tune_needed", "below_parity") if vs_best >= limits.tune else ("rewrite_needed", "far_below_parity")
 
 
-def _caps(gate: GateOutcome, findings: Sequence[RowFinding], facts: Facts) -> list[str]:
+def _caps(findings: Sequence[RowFinding], facts: Facts) -> list[str]:
     """Why a promotion is out of the question whatever the geomean says."""
     caps = []
     if any(finding.hot and finding.status in ("failed", "oom", "incorrect") for finding in findings):
@@ -161,8 +161,6 @@ def _caps(gate: GateOutcome, findings: Sequence[RowFinding], facts: Facts) -> li
         caps.append("baseline_absent")
     if any("opaque_baseline" in finding.baseline_reasons for finding in findings):
         caps.append("opaque_baseline")
-    if gate != "pass" and not caps:
-        caps.append("coverage")
     return caps
 
 

@@ -35,4 +35,7 @@ def refusal(policy: Policy, *, n_tests: int) -> str | None:
     enough = (k for k in range(last + 1, MOST_BLOCKS + 1) if least_effect(policy, blocks=k, n_tests=n_tests) <= limit)
     needed = next(enough, None)
     remedy = f"{needed} blocks would do" if needed else "no number of blocks would do at this noise and level"
-    return f"{last} blocks over {n_tests} rows show no slowdown below {found:.0%}, the policy asks for {limit:.0%}; {remedy}"
+    return (
+        f"{last} blocks over {n_tests} rows show no slowdown below {found:.0%}, "
+        f"the policy asks for {limit:.0%}; {remedy}"
+    )

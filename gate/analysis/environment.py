@@ -16,6 +16,9 @@ FIELDS = (
     "torch_version",
     "triton_version",
     "sglang_commit",
+    "flydsl_version",
+    "llvm_version",
+    "kernels_sha",
     "timing_method",
     "cache_state",
 )
@@ -41,7 +44,7 @@ def compare(base: Book, head: Book, candidates: Iterable[str]) -> Environment:
 def _stack(book: Book, candidates: frozenset[str]) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for outcome in book:
-        _add(found, outcome, FIELDS[:7])
+        _add(found, outcome, FIELDS[:-2])
         if outcome.provider in candidates:
             _add(found, outcome, ("timing_method", "cache_state", "candidate_commit"))
         elif outcome.baseline_commit:

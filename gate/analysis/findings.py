@@ -63,7 +63,7 @@ def finding(
     """The finding of one row."""
     shape, estimate = cell.shape, row.estimate
     head, base = cell.head_arm, cell.base_arm
-    outcome = head.outcome
+    outcome, category = head.outcome, classified.category
     return RowFinding(
         shape_id=shape.shape_id,
         provider=cell.candidate,
@@ -79,9 +79,10 @@ def finding(
         mde=None if estimate is None else _round(math.expm1(min(estimate.mde_log, 700.0))),
         base_us=_round(base.time_us),
         head_us=_round(head.time_us),
-        classification=classified.classification,
-        evidence=classified.evidence,
-        likely_fix=classified.likely_fix,
+        classification=None if category is None else category.name,
+        evidence="" if category is None else category.evidence,
+        likely_fix="" if category is None else category.likely_fix,
+        launcher=classified.launcher,
         profile=classified.profile,
         hot=is_hot(shape, policy),
         weight=shape.weight.value,

@@ -1,4 +1,4 @@
-"""The whole judgement as one pure function: ledger, matrices, base and head results, policy, waivers in; Decision out."""
+"""The whole judgement as one pure function: ledger, matrices, results, policy and waivers in, a Decision out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from gate.analysis import controls as control_arm
-from gate.analysis import decide, design, environment, findings, geomean_gate, phrases
+from gate.analysis import decide, design, environment, findings, geomean_gate, phrases, summary
 from gate.analysis import standings as standing_groups
 from gate.analysis.book import Book, open_book
+from gate.analysis.case import Case
 from gate.analysis.cells import Cell, lay_out
-from gate.analysis.classify import NOT_CLASSIFIED
+from gate.analysis.classify import classify
 from gate.analysis.estimate import Pair
-from gate.analysis.rows import Row, judge_rows, pair_of
+from gate.analysis.rows import Row, is_hot, judge_rows, pair_of
 from gate.model.decision import VERDICTS, CodeEvidence, Decision, GeomeanTest, RowFinding
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
@@ -50,25 +51,39 @@ def judge(inputs: Inputs) -> Decision:
     policy, base, head = inputs.policy, open_book(inputs.base), open_book(inputs.head)
     cells = lay_out(inputs.ledger, inputs.matrices, base=base, head=head, policy=policy)
     moved = control_arm.compare(cells, policy)
+    floors = summary.launch_floors((base, head), policy)
     rows = judge_rows(
         cells,
         policy=policy,
         controls=moved,
-        books=(base, head),
+        floors=floors,
         code=inputs.code,
         confirm=_confirm_pairs(inputs, cells),
     )
     rows, uses = findings.apply_waivers(cells, rows, inputs.waivers, today=inputs.today)
-    found = _findings(cells, rows, inputs)
+    found = _findings(cells, rows, inputs, floors)
     assert len(found) == len(inputs.ledger.shapes), "one finding per ledger row"
     return _decision(inputs, cells=cells, rows=rows, found=found, moved=moved, uses=uses, books=(base, head))
 
 
-def _findings(cells: Sequence[Cell], rows: Sequence[Row], inputs: Inputs) -> tuple[RowFinding, ...]:
-    return tuple(
-        findings.finding(cell, row, findings.standing(cell), NOT_CLASSIFIED, policy=inputs.policy, code=inputs.code)
-        for cell, row in zip(cells, rows, strict=True)
-    )
+def _findings(
+    cells: Sequence[Cell], rows: Sequence[Row], inputs: Inputs, floors: Mapping[str, float]
+) -> tuple[RowFinding, ...]:
+    policy = inputs.policy
+    result = []
+    for cell, row in zip(cells, rows, strict=True):
+        best = findings.standing(cell)
+        case = Case(
+            shape=cell.shape,
+            head=cell.head_arm,
+            best=best,
+            policy=policy,
+            at_floor=summary.near_floor(cell.head_arm.outcome, floors, policy),
+            code=inputs.code.get(cell.shape.shape_id),
+        )
+        classified = classify(case, hot=is_hot(cell.shape, policy))
+        result.append(findings.finding(cell, row, best, classified, policy=policy, code=inputs.code))
+    return tuple(result)
 
 
 def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:

@@ -44,12 +44,6 @@ def fit_prior(variances: Floats, dfs: Floats) -> Prior:
     return Prior(variance=math.exp(centre), df=min(df, MAX_PRIOR_DF))
 
 
-def aa_variance(contrasts: Floats, df: float) -> float:
-    """The usual variance of a block from within-block A/A contrasts, each with `df` degrees of freedom (median based)."""
-    usual = (1 - 2 / (9 * df)) ** 3  # Wilson-Hilferty: the median of chi-square over df
-    return float(np.median(contrasts)) / usual
-
-
 def priors(
     *, keys: Sequence[Hashable], variances: Floats, dfs: Floats, aa: Sequence[float | None], minimum: float
 ) -> list[Prior | None]:

@@ -1,4 +1,4 @@
-"""From a parsed policy or waiver document to its record, naming each wrong key and the nearest right one; and back to words."""
+"""From a parsed policy or waiver document to its record, naming each wrong key and the nearest right one."""
 
 from __future__ import annotations
 

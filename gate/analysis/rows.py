@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gate.analysis import blocks, code_rows, summary, verdicts
-from gate.analysis.book import Book
 from gate.analysis.cells import Cell
 from gate.analysis.controls import Controls
 from gate.analysis.estimate import Estimate, Pair
@@ -54,7 +53,7 @@ def judge_rows(
     *,
     policy: Policy,
     controls: Controls,
-    books: tuple[Book, Book],
+    floors: Mapping[str, float],
     code: Mapping[str, CodeEvidence],
     confirm: Mapping[str, Pair],
 ) -> list[Row]:
@@ -62,7 +61,7 @@ def judge_rows(
     rows: list[Row | None] = [_settled(cell, policy, code) for cell in cells]
     waiting = [index for index, row in enumerate(rows) if row is None]
     pairs = [pair_of(cells[index], policy) for index in waiting]
-    estimates = _estimates(pairs, policy, controls=controls, books=books)
+    estimates = _estimates(pairs, policy, controls=controls, floors=floors)
     confirmed = _confirm_estimates(confirm, policy)
     rulings = verdicts.rule(pairs, estimates, policy=policy, controls=controls, confirmed=confirmed)
     for index, pair, estimate, ruling in zip(waiting, pairs, estimates, rulings, strict=True):
@@ -104,12 +103,11 @@ def _row(settled: Settled, notes: tuple[str, ...] = ()) -> Row:
 
 
 def _estimates(
-    pairs: Sequence[Pair], policy: Policy, *, controls: Controls, books: tuple[Book, Book]
+    pairs: Sequence[Pair], policy: Policy, *, controls: Controls, floors: Mapping[str, float]
 ) -> list[Estimate]:
     tested = [index for index, pair in enumerate(pairs) if blocks.usable(pair, policy)]
     chosen = set(tested)
     stored = [index for index in range(len(pairs)) if index not in chosen]
-    floors = summary.launch_floors(books, policy) if stored else {}
     result: list[Estimate | None] = [None] * len(pairs)
     by_blocks = blocks.estimate([pairs[index] for index in tested], policy, n_tests=len(tested))
     by_summary = summary.estimate([pairs[index] for index in stored], policy, shifts=controls.shifts, floors=floors)

@@ -40,13 +40,12 @@ def of_rows(findings: Iterable[RowFinding]) -> Geomean:
 
 def standings(cells: Sequence[Cell], findings: Sequence[RowFinding]) -> tuple[Standing, ...]:
     """The standing of each op, stage, model and baseline."""
-    groups = (
+    return (
         *_grouped("op", findings, lambda finding: (finding.op_type,)),
         *_grouped("stage", findings, lambda finding: (finding.stage,)),
         *_grouped("model", findings, lambda finding: tuple(finding.model.split("|"))),
         *_baselines(cells, findings),
     )
-    return groups
 
 
 def _grouped(

@@ -69,7 +69,7 @@ class RowFinding(msgspec.Struct, frozen=True, kw_only=True):
     slowdown (as a fraction) that this row could have shown; `speedup_vs_best` is the best pinned baseline's time
     over the candidate's (above 1 = candidate faster). Absent numbers are null, never NaN. `ceiling` is the slowdown
     that the policy accepts; `suspect` marks a row that a confirming session should settle, `profile` one that is
-    worth a profiler run.
+    worth a profiler run. `launcher` tells of a large host overhead, which the verdict leaves out.
     """
 
     shape_id: str
@@ -90,6 +90,7 @@ class RowFinding(msgspec.Struct, frozen=True, kw_only=True):
     baseline_reasons: tuple[str, ...] = ()
     evidence: str = ""
     likely_fix: str = ""
+    launcher: str = ""
     hot: bool = False
     weight: float | None = None
     speedup_vs_best: float | None = None

@@ -1,0 +1,1 @@
+"""The rules of the classification, one category a file; their order is in classify.RULES."""
