@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gate.ledgers import facts, freeze, matrices, recipe, scan
+from gate.ledgers import facts, freeze, matrices, recipe, scan, serving
 from gate.model.ledger import LedgerLock
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
@@ -59,7 +59,7 @@ def locked_files(folder: Path) -> dict[str, bytes]:
 
 def sources_on_disk() -> dict[str, bytes]:
     """The project's own fact files, by name."""
-    files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE)
+    files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE, serving.TRAFFIC_FILE)
     return {path.name: read_bytes(path) for path in files}
 
 

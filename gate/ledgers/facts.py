@@ -25,9 +25,9 @@ class Moe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Mla(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ranks of multi-head latent attention and the parts of its heads."""
+    """Ranks of multi-head latent attention and the parts of its heads; `q_lora` is None where queries have no latent."""
 
-    q_lora: int
+    q_lora: int | None
     kv_lora: int
     nope: int
     rope: int
@@ -49,6 +49,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     qk_norm: bool = False
     rope: Literal["neox", "gptj", "none"] = "neox"
     window: int | None = None
+    causal: bool = True
     moe: Moe | None = None
     mla: Mla | None = None
 

@@ -72,7 +72,7 @@ def differences(locked: LedgerLock, *, folder: str, files: Mapping[str, bytes]) 
 _FIX = "restore it, or freeze again on purpose with 'gate ledger freeze'"
 
 # Source kinds whose rows follow from the project's own fact files.
-DERIVED = frozenset({"model_config", "synthetic"})
+DERIVED = frozenset({"model_config", "sglang_trace", "synthetic"})
 
 
 def stale_sources(locked: LedgerLock, *, folder: str, sources: Mapping[str, bytes]) -> list[Problem]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from gate.ledgers import synthetic
+from gate.ledgers import serving, synthetic
 from gate.ledgers.draft import Draft, one_row_per_physical_shape
 from gate.ledgers.facts import Model
 from gate.ledgers.ops import DERIVE
@@ -29,16 +29,26 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tp: tuple[int, ...] = (1,)
     decode: tuple[int, ...] = ()
     prefill: tuple[int, ...] = ()
+    batch: tuple[int, ...] = (1,)
     context: tuple[int, ...] = ()
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
+class Traffic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ops that are weighted by the recorded runs of some models."""
+
+    ops: tuple[str, ...]
+    dtype: str
+    models: tuple[str, ...]
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is frozen: sweeps over models, and the ops that get their probes."""
+    """All that is frozen: sweeps over models, the ops weighted by runs, and the ops that get their probes."""
 
     derive: tuple[Sweep, ...]
     probes: tuple[str, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -62,6 +72,10 @@ def packaged_recipe() -> Recipe:
 def drafts(op: str, *, recipe: Recipe, models: Mapping[str, Model]) -> list[Draft]:
     """Everything frozen for `op`, one draft per (model, physical shape); no physical shape under two stages."""
     found = [draft for sweep in recipe.derive if sweep.op == op for draft in _derived(sweep, models)]
+    for entry in recipe.traffic:
+        if op in entry.ops:
+            runs = serving.packaged_runs()
+            found += serving.weighted(op, dtype=entry.dtype, names=entry.models, runs=runs, models=models)
     if op in recipe.probes:
         found += synthetic.drafts(op)
     return one_row_per_physical_shape(found)
@@ -70,9 +84,10 @@ def drafts(op: str, *, recipe: Recipe, models: Mapping[str, Model]) -> list[Draf
 def points(sweep: Sweep) -> Iterator[Point]:
     """The sweep's points: phases, tokens, contexts and ranks crossed."""
     contexts = sweep.context or (None,)
-    for phase, tokens in (("decode", sweep.decode), ("prefill", sweep.prefill)):
-        for tp, count, context in product(sweep.tp, tokens, contexts):
-            yield Point(tokens=count, tp=tp, phase=phase, context=context)
+    for tp, count, context in product(sweep.tp, sweep.decode, contexts):
+        yield Point(tokens=count, tp=tp, phase="decode", batch=count, context=context)
+    for tp, length, batch, context in product(sweep.tp, sweep.prefill, sweep.batch, contexts):
+        yield Point(tokens=batch * length, tp=tp, phase="prefill", batch=batch, context=context)
 
 
 def _derived(sweep: Sweep, models: Mapping[str, Model]) -> Iterator[Draft]:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gate.ledgers.ops import gemms, norms
+from gate.ledgers.ops import attention, gemms, moe, norms
 from gate.ledgers.ops.point import Derive
 
 DERIVE: Mapping[str, Derive] = {
+    "batched_gemm": gemms.batched_gemm,
+    "blockscale_preshuffle_gemm": gemms.quantised_gemm,
+    "flash_attn": attention.flash_attn,
+    "fp8_gemm_rowscale": gemms.quantised_gemm,
+    "fused_rope_cache": attention.fused_rope_cache,
     "gemm": gemms.gemm,
     "layernorm": norms.layernorm,
+    "mla_decode": attention.mla_decode,
+    "moe_blockscale": moe.moe_gemm,
+    "moe_gemm": moe.moe_gemm,
+    "moe_reduce": moe.moe_reduce,
+    "pa_decode": attention.pa_decode,
+    "preshuffle_gemm": gemms.quantised_gemm,
+    "quant": norms.quant,
     "rmsnorm": norms.rmsnorm,
     "softmax": norms.softmax,
+    "topk_gating_softmax": moe.topk_gating_softmax,
     "vec_add": norms.vec_add,
 }

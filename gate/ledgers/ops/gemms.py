@@ -16,7 +16,6 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     k: int
     what: str
-    router: bool = False
 
 
 def attention_weights(model: Model, tp: int) -> Iterator[Weights]:
@@ -30,8 +29,13 @@ def attention_weights(model: Model, tp: int) -> Iterator[Weights]:
         yield Weights(n=model.hidden, k=heads * model.head_dim, what="attention out")
         return
     mla = model.mla
-    yield Weights(n=mla.q_lora + mla.kv_lora + mla.rope, k=model.hidden, what="query and key/value down")
-    yield Weights(n=heads * (mla.nope + mla.rope), k=mla.q_lora, what="query up")
+    query = heads * (mla.nope + mla.rope)
+    if mla.q_lora is None:
+        yield Weights(n=query, k=model.hidden, what="query")
+        yield Weights(n=mla.kv_lora + mla.rope, k=model.hidden, what="key/value down")
+    else:
+        yield Weights(n=mla.q_lora + mla.kv_lora + mla.rope, k=model.hidden, what="query and key/value down")
+        yield Weights(n=query, k=mla.q_lora, what="query up")
     yield Weights(n=heads * (mla.nope + mla.v), k=mla.kv_lora, what="key/value up")
     yield Weights(n=model.hidden, k=heads * mla.v, what="attention out")
 
@@ -52,16 +56,30 @@ def _gated(hidden: int, width: int, what: str) -> Iterator[Weights]:
 def router_weights(model: Model) -> Iterator[Weights]:
     """The router: small, held whole by every rank, and kept in 16 bits where all else is quantised."""
     if model.moe is not None:
-        yield Weights(n=model.moe.experts, k=model.hidden, what="router", router=True)
+        yield Weights(n=model.moe.experts, k=model.hidden, what="router")
 
 
 def gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     """16-bit products: attention, dense blocks and the router."""
-    yield from _cells(
-        at, dtype, [*attention_weights(model, at.tp), *dense_weights(model, at.tp), *router_weights(model)]
-    )
+    yield from quantised_gemm(model, at, dtype)
+    yield from _cells(at, dtype, router_weights(model))
 
 
-def _cells(at: Point, dtype: str, weights: list[Weights]) -> Iterator[Cell]:
+def quantised_gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """Products of quantised weights: all but the router, which stays in 16 bits."""
+    yield from _cells(at, dtype, attention_weights(model, at.tp))
+    yield from _cells(at, dtype, dense_weights(model, at.tp))
+
+
+def batched_gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """MLA's absorbed products, one a head: queries into the latent space before attention, out of it after."""
+    if model.mla is None:
+        return
+    heads, mla = shard(model.heads, at.tp), model.mla
+    for n, k, what in ((mla.kv_lora, mla.nope, "query into latent"), (mla.v, mla.kv_lora, "value out of latent")):
+        yield Cell(dtype=dtype, args={"B": heads, "M": at.tokens, "N": n, "K": k}, notes=what)
+
+
+def _cells(at: Point, dtype: str, weights: Iterator[Weights]) -> Iterator[Cell]:
     for weight in weights:
         yield Cell(dtype=dtype, args={"M": at.tokens, "N": weight.n, "K": weight.k}, notes=weight.what)

@@ -19,7 +19,8 @@ def rmsnorm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     if model.norm == "rmsnorm":
         yield _norm(at.tokens, model.hidden, dtype, "residual stream")
     if model.mla is not None:
-        yield _norm(at.tokens, model.mla.q_lora, dtype, "query latent")
+        if model.mla.q_lora is not None:
+            yield _norm(at.tokens, model.mla.q_lora, dtype, "query latent")
         yield _norm(at.tokens, model.mla.kv_lora, dtype, "key/value latent")
     if model.qk_norm:
         for heads, what in ((model.heads, "query heads"), (model.kv_heads, "key heads")):
@@ -45,6 +46,19 @@ def softmax(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
         yield Cell(dtype=dtype, args={"M": rows, "N": at.context}, notes="attention scores, unfused")
     if at.phase == "decode" and model.vocab:
         yield Cell(dtype=dtype, args={"M": at.tokens, "N": model.vocab}, notes="logits before sampling")
+
+
+def quant(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """Per-token quantisation to 8-bit integers of what goes into each product: the residual stream, the attention
+    output and the feed-forward block's inside; the latter two are one rank's share.
+    """
+    widths = {"residual stream": model.hidden}
+    value_dim = model.head_dim if model.mla is None else model.mla.v
+    widths["attention output"] = shard(model.heads, at.tp) * value_dim
+    if model.intermediate is not None:
+        widths["feed-forward inside"] = shard(model.intermediate, at.tp)
+    for what, width in widths.items():
+        yield Cell(dtype=dtype, args={"M": at.tokens, "N": width, "out_dtype": "int8"}, notes=what)
 
 
 def vec_add(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
