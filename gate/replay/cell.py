@@ -1,0 +1,297 @@
+"""One arm on one shape inside a worker: its ring of states, its graphs, and the checks made on them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gate.replay import integrity
+from gate.replay.device import CaptureFailed, Comparison, Device, KernelTime
+from gate.replay.integrity import Finding
+from gate.replay.op import Case, Op, Tensors
+from gate.replay.provider import ProviderAdapter
+from gate.replay.timer import (
+    EAGER_CALLS,
+    PILOT_LAUNCHES,
+    SINGLE_REPLAYS,
+    RingPlan,
+    Visit,
+    quantile,
+    slope_us,
+    visit_one_launch,
+    visit_slope,
+)
+
+PILOT_COPIES = 2
+# Upcast reference and differences take several times this much memory.
+CHUNK_BYTES = 256 * 1024 * 1024
+
+
+class Cell:
+    """See the module. The steps run in order: pilot, build, capture, check, visits, finish, release."""
+
+    def __init__(self, *, device: Device, adapter: ProviderAdapter, op: Op, case: Case, seed: int) -> None:
+        self.device, self.adapter, self.op, self.case, self.seed = device, adapter, op, case, seed
+        self.inputs: Tensors = {}
+        self.outputs: Tensors = {}
+        self.states: list[Any] = []
+        self.results: list[Any] = []
+        self.graphs: list[Any] = []
+        self.plan: RingPlan | None = None
+        self.profiled: tuple[KernelTime, ...] = ()
+        self._kept_digests: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    def _make_ring(self, copies: int) -> None:
+        device, case = self.device, self.case
+        self.inputs = self.op.inputs(case, device, copies, self.seed)
+        self.outputs = {
+            name: device.stack(copies, spec.shape, spec.dtype) for name, spec in self.op.outputs(case).items()
+        }
+        self._poison()
+        self.states = [self.adapter.prepare(case, self._slices(index)) for index in range(copies)]
+        self.results = [None] * copies
+
+    def _slices(self, index: int) -> Tensors:
+        return {name: tensor[index] for name, tensor in {**self.inputs, **self.outputs}.items()}
+
+    def _poison(self) -> None:
+        specs = self.op.outputs(self.case)
+        for name, tensor in self.outputs.items():
+            self.device.fill(tensor, specs[name].dtype)
+        for result in self.results if self.results else ():
+            for name, tensor in (result or {}).items():
+                self._fill_own(name, tensor)
+
+    def _fill_own(self, name: str, tensor: Any) -> None:
+        # An output of a wrong dtype is reported by its form; it gets the sentinel of the dtype it has.
+        self.device.fill(tensor, self.device.describe(tensor)[1])
+
+    def _launch(self, index: int) -> None:
+        result = self.adapter.launch(self.states[index])
+        if result is not None:
+            self.results[index] = dict(result)
+
+    def _enqueue(self, launches: int) -> None:
+        copies = len(self.states)
+        for index in range(launches):
+            self._launch(index % copies)
+
+    def pilot(self) -> dict[str, float]:
+        """Compiles what is left to compile, and tells the footprint of one copy (bytes) and a first time (us)."""
+        device = self.device
+        self._make_ring(PILOT_COPIES)
+        device.run(lambda: self._enqueue(PILOT_COPIES))
+        footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
+        footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
+        many = device.capture(lambda: self._enqueue(PILOT_LAUNCHES))
+        one = device.capture(lambda: self._enqueue(1))
+        times = device.timed([many] * 3 + [one] * SINGLE_REPLAYS, flush=False)
+        hot_us = slope_us(full_us=times[1:3], single_us=times[3:], launches=PILOT_LAUNCHES)
+        for graph in (many, one):
+            graph.close()
+        self.release()
+        peak = device.facts.chip.bandwidth_gbps
+        # From a cold ring the launch also pays for its bytes; the hot slope alone would make graphs too long.
+        cold_us = footprint / peak / 1e3 if peak else 0.0
+        return {"estimate_us": max(hot_us, cold_us, 0.1), "footprint_bytes": footprint, "gpu_us": sum(times)}
+
+    def build(self, plan: RingPlan) -> None:
+        """Makes the ring and runs each copy once, so that nothing is left to compile or allocate."""
+        self.plan = plan
+        self._make_ring(plan.copies)
+        self.device.run(lambda: self._launch(0))
+        self._poison()
+        self._kept_digests = (self._input_digest(), self._workspace_digest())
+
+    def _input_digest(self) -> tuple[int, ...]:
+        kept = [tensor for name, tensor in self.inputs.items() if name not in self.op.mutates]
+        return self.device.digest(kept)
+
+    def _workspace_digest(self) -> tuple[int, ...]:
+        spaces = [tensor for state in self.states[:1] for tensor in self.adapter.workspaces(state)]
+        return self.device.digest(spaces)
+
+    def capture(self) -> None:
+        """Records the n-launch and the one-launch graph. Raises CaptureFailed."""
+        assert self.plan is not None
+        launches = self.plan.launches
+        one = self.device.capture(lambda: self._enqueue(1))
+        try:
+            full = self.device.capture(lambda: self._enqueue(launches))
+        except CaptureFailed:
+            one.close()
+            raise
+        self.graphs = [full, one]
+
+    def check(self) -> dict[str, Any]:
+        """Integrity checks 1 to 3 on the graphs just captured, and the profile that check 4 needs."""
+        findings = list(filter(None, [self._escaped()]))
+        self._poison()
+        self.device.replay(self.graphs[0])
+        output_findings, largest = self._judge_outputs(range(len(self.states)))
+        findings += output_findings
+        changed = self._input_digest() != self._kept_digests[0]
+        findings += filter(None, [integrity.inputs_changed(self._changed_inputs() if changed else [])])
+        self.profiled = self.device.profile(lambda: self._eager(0))
+        findings += filter(None, [self._nodes()])
+        return {"findings": [item.as_dict() for item in findings], "max_abs": largest, "profiled_us": self.profiled_us}
+
+    def _eager(self, index: int) -> None:
+        self.adapter.launch(self.states[index])
+
+    @property
+    def profiled_us(self) -> float | None:
+        """Device time of one profiled call, or None without a profiler."""
+        return sum(item.us for item in self.profiled) if self.profiled else None
+
+    def _escaped(self) -> Finding | None:
+        specs = self.op.outputs(self.case)
+        changed: dict[str, int] = {}
+        for name, tensor in self.outputs.items():
+            total = len(self.states) * _count(specs[name].shape)
+            changed[name] = total - self.device.untouched(tensor, specs[name].dtype)
+        if self._workspace_digest() != self._kept_digests[1]:
+            changed["workspace"] = 1
+        return integrity.executed_in_capture(changed)
+
+    def _changed_inputs(self) -> list[str]:
+        names = [name for name in self.inputs if name not in self.op.mutates]
+        now = dict(zip(names, self._input_digest(), strict=True))
+        before = dict(zip(names, self._kept_digests[0], strict=True))
+        return [name for name in names if now[name] != before[name]]
+
+    def _nodes(self) -> Finding | None:
+        assert self.plan is not None
+        full, one = (graph.nodes() for graph in self.graphs)
+        return integrity.wrong_nodes(full=full, single=one, launches=self.plan.launches, eager=self.profiled)
+
+    def _judge_outputs(self, copies: range) -> tuple[list[Finding], float]:
+        """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""
+        findings = [finding for finding in map(self._form, copies[:1]) if finding is not None]
+        if findings:
+            return findings, 0.0
+        # Unwritten elements are counted before any reference runs: a reference that wrote outputs would hide them.
+        counts = [self._unwritten(name, copies) for name in self.op.outputs(self.case)]
+        findings = [finding for finding in counts if finding is not None]
+        if findings:
+            return findings, 0.0
+        tolerance = self.op.tolerances[self.case.dtype]
+        totals: dict[str, Comparison] = {}
+        for part in self._chunks(copies):
+            expected = self.op.reference(self.case, {k: v[part.start : part.stop] for k, v in self.inputs.items()})
+            for name, reference in expected.items():
+                for out, wanted in self._pairs(name, reference, part):
+                    found = self.device.compare(out, wanted, tolerance)
+                    totals[name] = found if name not in totals else _add(totals[name], found)
+        findings += filter(None, (integrity.wrong_output(name, total, tolerance) for name, total in totals.items()))
+        return findings, max((total.max_abs for total in totals.values()), default=0.0)
+
+    def _chunks(self, copies: range) -> Iterator[range]:
+        one = sum(self.device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
+        step = max(CHUNK_BYTES // max(one, 1), 1)
+        for start in range(copies.start, copies.stop, step):
+            yield range(start, min(start + step, copies.stop))
+
+    def _pairs(self, name: str, reference: Any, part: range) -> Iterator[tuple[Any, Any]]:
+        if self._own(name, part.start) is None:
+            yield self.outputs[name][part.start : part.stop], reference
+            return
+        for place, index in enumerate(part):
+            yield self._own(name, index), reference[place]
+
+    def _own(self, name: str, index: int) -> Any:
+        result = self.results[index]
+        return None if result is None else result.get(name)
+
+    def _form(self, index: int) -> Finding | None:
+        for name, spec in self.op.outputs(self.case).items():
+            own = self._own(name, index)
+            tensor = self.outputs[name][index] if own is None else own
+            got, want = self.device.describe(tensor), self.device.describe(self.outputs[name][index])
+            finding = integrity.wrong_form(name, got=got, want=(tuple(spec.shape), want[1]))
+            if finding is not None:
+                return finding
+        return None
+
+    def _unwritten(self, name: str, copies: range) -> Finding | None:
+        spec = self.op.outputs(self.case)[name]
+        total = _count(spec.shape) * len(copies)
+        if self._own(name, copies.start) is None:
+            left = self.device.untouched(self.outputs[name][copies.start : copies.stop], spec.dtype)
+        else:
+            left = sum(self.device.untouched(self._own(name, index), spec.dtype) for index in copies)
+        return integrity.unwritten(name, untouched=left, total=total)
+
+    def visit(self, method: str) -> Visit:
+        """One visit with the named method: `graph_slope` or the legacy `cudagraph`."""
+        assert self.plan is not None
+        if method == "cudagraph":
+            return visit_one_launch(self.device, single=self.graphs[1])
+        return visit_slope(self.device, full=self.graphs[0], single=self.graphs[1], plan=self.plan)
+
+    def finish(self, times_us: Sequence[float], *, slope: bool) -> dict[str, Any]:
+        """Checks 4, 5, 6 and 8 after timing, and the eager view (median us of a few dozen calls)."""
+        assert self.plan is not None
+        findings = list(filter(None, [integrity.invalid_time(times_us)]))
+        if not findings and slope:
+            findings += filter(None, self._judge_time(quantile(times_us, 0.5)))
+        findings += filter(None, [self._stale()])
+        eager = self.device.timed_eager(lambda: self._eager(0), EAGER_CALLS)
+        return {
+            "findings": [item.as_dict() for item in findings],
+            "profiled_us": self.profiled_us,
+            "eager_us": quantile(eager, 0.5),
+            "bytes_moved": self.op.bytes_moved(self.case),
+            "flops": self.op.flops(self.case),
+        }
+
+    def _judge_time(self, t_us: float) -> Iterator[Finding | None]:
+        assert self.plan is not None
+        for _ in range(2):
+            if integrity.profile_disagrees(t_us=t_us, profiled_us=self.profiled_us) is None:
+                break
+            # One profiled call can be hit by something else; only what repeats is a finding.
+            self.profiled = self.device.profile(lambda: self._eager(0))
+        yield integrity.profile_disagrees(t_us=t_us, profiled_us=self.profiled_us)
+        yield integrity.breaks_physics(
+            t_us=t_us,
+            bytes_moved=self.op.bytes_moved(self.case),
+            flops=self.op.flops(self.case),
+            dtype=self.case.dtype,
+            chip=self.device.facts.chip,
+            cold=self.plan.cache_state == "cold_hbm",
+        )
+
+    def _stale(self) -> Finding | None:
+        """Check 6: fresh inputs in one random copy, replayed."""
+        index = random.Random(self.seed).randrange(len(self.states))
+        fresh = self.op.inputs(self.case, self.device, 1, self.seed + 7919)
+        for name in self.op.refresh:
+            self.device.copy(self.inputs[name][index], fresh[name][0])
+        self._poison()
+        self.device.replay(self.graphs[0])
+        findings, _ = self._judge_outputs(range(index, index + 1))
+        return integrity.stale_output(findings[0]) if findings else None
+
+    def release(self) -> None:
+        """Frees graphs and tensors."""
+        for graph in self.graphs:
+            graph.close()
+        self.graphs, self.states, self.results, self.inputs, self.outputs = [], [], [], {}, {}
+
+
+def _count(shape: Sequence[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _add(first: Comparison, second: Comparison) -> Comparison:
+    return Comparison(
+        bad=first.bad + second.bad,
+        nonfinite=first.nonfinite + second.nonfinite,
+        total=first.total + second.total,
+        max_abs=max(first.max_abs, second.max_abs),
+    )

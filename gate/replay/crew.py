@@ -1,0 +1,97 @@
+"""The workers of one lane on one GPU: one process per side, started when needed and started again when it died."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from gate.replay.arms import ArmSpec
+from gate.replay.job import Settings
+from gate.replay.link import BOOT, Link, WorkerDied
+
+Reply = dict[str, Any]
+
+
+class SideLost(Exception):
+    """The worker of one side died; `arm` is whose command it was carrying out, if any."""
+
+    def __init__(self, side: str, arm: str | None, death: WorkerDied) -> None:
+        super().__init__(death.reason)
+        self.side, self.arm, self.death = side, arm, death
+
+
+class NoDevice(Exception):
+    """A worker started but could not open the device; nothing can be measured with this arm."""
+
+
+class Crew:
+    """See the module. `gpu` is the entry for the visible-devices variable, or None to leave it alone."""
+
+    def __init__(self, settings: Settings, *, name: str, gpu: str | None) -> None:
+        self.settings, self.name, self.gpu = settings, name, gpu
+        self.links: dict[str, Link] = {}
+        self.environments: dict[str, dict[str, str]] = {}
+        self.chips: dict[str, dict[str, Any]] = {}
+        self.restarts = 0
+
+    def start(self, sides: Iterable[str]) -> None:
+        """Starts the workers that are not running, together. Raises SideLost or NoDevice."""
+        waiting = []
+        for side in sides:
+            if side not in self.links:
+                self.links[side] = self._launch(side, self.settings.arms[side])
+                waiting.append((side, self._send(side, {"do": "hello", "device": self.settings.device})))
+        for side, number in waiting:
+            reply = self._receive(side, number, {"do": "hello"})
+            if reply["status"] != "ok":
+                raise NoDevice(f"{side}: {reply['reason']}")
+            self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
+
+    def _launch(self, side: str, spec: ArmSpec) -> Link:
+        log = self.settings.folder / "logs" / f"{self.name}-{side}.log"
+        environment = spec.environment(os.environ, gpu=self.gpu)
+        return Link(name=f"{self.name}-{side}", command=[spec.python, str(BOOT)], environment=environment, log=log)
+
+    def ask(self, side: str, message: Reply) -> Reply:
+        """One command to one side. Raises SideLost."""
+        return self._receive(side, self._send(side, message), message)
+
+    def ask_together(self, messages: list[tuple[str, Reply]]) -> list[Reply]:
+        """Commands that need no GPU: the sides work at the same time, each side one command after another."""
+        replies: list[Reply] = [{} for _ in messages]
+        waiting = list(enumerate(messages))
+        while waiting:
+            first = {side: (place, message) for place, (side, message) in reversed(waiting)}
+            sent = [(place, side, message, self._send(side, message)) for side, (place, message) in first.items()]
+            for place, side, message, number in sent:
+                replies[place] = self._receive(side, number, message)
+            done = {place for place, *_ in sent}
+            waiting = [item for item in waiting if item[0] not in done]
+        return replies
+
+    def _send(self, side: str, message: Reply) -> int:
+        try:
+            return self.links[side].send(message)
+        except WorkerDied as death:
+            raise SideLost(side, message.get("arm"), death) from None
+
+    def _receive(self, side: str, number: int, message: Reply) -> Reply:
+        timeout_s = self.settings.timeout_s(message["do"])
+        try:
+            return self.links[side].receive(number, what=message["do"], timeout_s=timeout_s)
+        except WorkerDied as death:
+            raise SideLost(side, message.get("arm"), death) from None
+
+    def bury(self, side: str) -> None:
+        """Ends a side's worker for good; the next `start` makes a fresh one."""
+        link = self.links.pop(side, None)
+        if link is not None:
+            link.kill()
+            self.restarts += 1
+
+    def close(self) -> None:
+        """Ends all workers."""
+        for link in self.links.values():
+            link.close()
+        self.links.clear()

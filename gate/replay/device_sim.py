@@ -1,0 +1,254 @@
+"""A simulated GPU: numpy arrays for tensors, Python callables for kernels, a computed clock with a floor and noise.
+
+It lets the timer, the checks, the workers and the runner be exercised on a machine without a GPU. Its rows name the
+GPU `simulated`. Times depend only on the options and on what `begin` was told, never on the host's clock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gate.replay.chips import MIB, Chip
+from gate.replay.device import CaptureFailed, Comparison, DeviceError, Facts, KernelTime, OutOfMemory, Run
+from gate.replay.op import Tolerance
+
+SENTINELS = {"fp32": -30464.0, "f32": -30464.0, "fp16": -30464.0, "f16": -30464.0, "int32": -1234567}
+NUMPY_NAMES = {"fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "int32": "int32"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimOptions:
+    """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
+
+    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated.
+    """
+
+    floor: float = 4.0
+    gap: float = 1.0
+    noise: float = 0.002
+    seed: int = 0
+    l2: float = 1.0
+    mall: float = 0.0
+    memory: float = 1024.0
+    warm: float = 0.5
+    drift: float = 0.0
+    drift_after: int = 1_000_000
+
+
+@dataclass(slots=True)
+class _Node:
+    name: str
+    us: float
+    work: Callable[[], None] | None
+    touches: tuple[Any, ...]
+
+
+class SimGraph:
+    """The launches recorded on the capturing stream."""
+
+    def __init__(self, recorded: list[_Node]) -> None:
+        self.recorded = recorded
+
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(node.name for node in self.recorded)
+
+    def close(self) -> None:
+        self.recorded = []
+
+
+_CURRENT: list[SimDevice] = []
+
+
+def current() -> SimDevice:
+    """The simulated device of this process. Raises DeviceError when there is none."""
+    if not _CURRENT:
+        raise DeviceError("no simulated device is open in this process")
+    return _CURRENT[-1]
+
+
+class SimDevice:
+    """See the module; `launch` is what a simulated kernel calls."""
+
+    def __init__(self, options: SimOptions) -> None:
+        self.options = options
+        chip = Chip(
+            name="simulated",
+            l2_bytes=int(options.l2 * MIB),
+            mall_bytes=int(options.mall * MIB),
+            bandwidth_gbps=4000.0,
+            tflops={"fp32": 60.0, "bf16": 900.0},
+        )
+        total = int(options.memory * MIB)
+        self.facts = Facts(gpu="simulated", arch="sim", runtime="sim 1", chip=chip, total_bytes=total, uuid="SIM-0")
+        self._recording: list[_Node] | None = None
+        self._profiled: list[KernelTime] | None = None
+        self._cached: OrderedDict[int, int] = OrderedDict()
+        self._allocated = 0
+        self._eager_us = 0.0
+        self._canaries = 0
+        self._random = random.Random(options.seed)
+        _CURRENT.append(self)
+
+    @classmethod
+    def from_text(cls, text: str) -> SimDevice:
+        """`key=value,...` over SimOptions. Raises DeviceError for an unknown key or a value that is no number."""
+        kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(SimOptions)}
+        values: dict[str, Any] = {}
+        for item in filter(None, text.split(",")):
+            key, _, value = item.partition("=")
+            if key not in kinds:
+                raise DeviceError(f"the simulation has no option {key!r}; it has {', '.join(kinds)}", fatal=True)
+            try:
+                values[key] = kinds[key](value)
+            except ValueError:
+                raise DeviceError(f"simulation option {key}={value!r} is not a number", fatal=True) from None
+        return cls(SimOptions(**values))
+
+    def launch(
+        self,
+        name: str,
+        work: Callable[[], None] | None,
+        *,
+        us: float,
+        touches: tuple[Any, ...] = (),
+        other_stream: bool = False,
+    ) -> None:
+        """Enqueues a kernel that takes `us` when its tensors are cold; on another stream it escapes the capture."""
+        node = _Node(name, max(us, self.options.gap), work, touches)
+        if self._recording is not None and not other_stream:
+            self._recording.append(node)
+            return
+        if work is not None:
+            work()
+        took = self._time(node)
+        self._eager_us += took
+        if self._profiled is not None:
+            self._profiled.append(KernelTime(name=name, us=took))
+
+    def _time(self, node: _Node) -> float:
+        """Cold time, or the warm share of it when every touched tensor is still cached."""
+        hot = bool(node.touches)
+        for tensor in node.touches:
+            key = tensor.__array_interface__["data"][0]
+            hot = hot and key in self._cached
+            self._cached.pop(key, None)
+            self._cached[key] = tensor.nbytes
+        while sum(self._cached.values()) > self.facts.chip.cache_bytes:
+            self._cached.popitem(last=False)
+        return max(node.us * (self.options.warm if hot else 1.0), self.options.gap)
+
+    def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
+        array = np.empty((copies, *shape), dtype=NUMPY_NAMES[dtype])
+        self._allocated += array.nbytes
+        if self._allocated > self.facts.total_bytes:
+            self._allocated -= array.nbytes
+            raise OutOfMemory(f"the simulated GPU cannot allocate {array.nbytes} bytes")
+        return array
+
+    def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
+        tensor[...] = np.random.default_rng(seed).standard_normal(tensor.shape) * scale
+        return tensor
+
+    def fill(self, tensor: Any, dtype: str) -> None:
+        tensor.fill(SENTINELS[dtype])
+
+    def untouched(self, tensor: Any, dtype: str) -> int:
+        return int((tensor == SENTINELS[dtype]).sum())
+
+    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
+        value = np.asarray(out, dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(value - reference)
+            bad = ~(error <= tolerance.atol + tolerance.rtol * np.abs(reference))
+        finite = np.isfinite(value)
+        largest = float(error[finite].max()) if finite.any() else 0.0
+        return Comparison(bad=int(bad.sum()), nonfinite=int((~finite).sum()), total=value.size, max_abs=largest)
+
+    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
+        return tuple(hash(tensor.tobytes()) for tensor in tensors)
+
+    def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
+        name = str(tensor.dtype)
+        return tuple(tensor.shape), {"float32": "fp32", "float16": "fp16"}.get(name, name)
+
+    def nbytes(self, tensor: Any) -> int:
+        return int(tensor.nbytes)
+
+    def copy(self, destination: Any, source: Any) -> None:
+        destination[...] = source
+
+    def run(self, run: Run) -> None:
+        run()
+
+    def capture(self, run: Run) -> SimGraph:
+        self._recording = []
+        try:
+            run()
+            return SimGraph(self._recording)
+        except RuntimeError as error:
+            raise CaptureFailed(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._recording = None
+
+    def replay(self, graph: Any) -> None:
+        for node in graph.recorded:
+            if node.work is not None:
+                node.work()
+
+    def _noisy(self, us: float) -> float:
+        return us * (1.0 + self.options.noise * self._random.gauss(0.0, 1.0))
+
+    def timed(self, graphs: Sequence[Any], *, flush: bool) -> list[float]:
+        times = []
+        for graph in graphs:
+            if flush:
+                self._cached.clear()
+            times.append(self.options.floor + self._noisy(sum(self._time(node) for node in graph.recorded)))
+        return times
+
+    def timed_legacy(self, graph: Any, repeats: int) -> list[float]:
+        return self.timed([graph] * repeats, flush=True)
+
+    def timed_eager(self, run: Run, repeats: int) -> list[float]:
+        times = []
+        for _ in range(repeats):
+            self._eager_us = 0.0
+            run()
+            times.append(3 * self.options.floor + self._noisy(self._eager_us))
+        return times
+
+    def empty(self) -> None:
+        self.launch("empty", None, us=0.0)
+
+    def read(self, tensor: Any) -> None:
+        self.launch("read", None, us=tensor.nbytes / 4000e3, touches=(tensor,))
+
+    def profile(self, run: Run) -> tuple[KernelTime, ...]:
+        self._profiled = []
+        self._cached.clear()
+        try:
+            run()
+            return tuple(self._profiled)
+        finally:
+            self._profiled = None
+
+    def canary(self) -> dict[str, float]:
+        self._canaries += 1
+        slow = 1.0 + (self.options.drift if self._canaries > self.options.drift_after else 0.0)
+        return {"spin": 100.0 * slow, "copy": 120.0 * slow}
+
+    def begin(self, label: str) -> None:
+        self._random = random.Random(f"{self.options.seed}:{label}")
+
+    def free_bytes(self) -> int:
+        return max(self.facts.total_bytes - self._allocated, 0)
+
+    def trim(self) -> None:
+        self._allocated = 0
+        self._cached.clear()

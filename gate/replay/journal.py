@@ -1,0 +1,113 @@
+"""The run on disk while it grows: one lock, one header, one line per finished shape; a torn last line is dropped."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gate.model.problem import Problem, UnusableInput
+
+JOURNAL = "journal.jsonl"
+LOCK = ".lock"
+
+
+class Journal:
+    """Holds the folder's lock while it is open. Lines: a header, then {"shape_id", "rows", "raw"} per shape."""
+
+    def __init__(self, folder: Path, handle: int, lock: int) -> None:
+        self.folder, self._handle, self._lock = folder, handle, lock
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Writes one line in one call and waits until it is on disk."""
+        data = json.dumps(record, sort_keys=True, allow_nan=False).encode() + b"\n"
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._handle, view) :]
+        os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        os.close(self._handle)
+        os.close(self._lock)
+
+
+def open_journal(
+    folder: Path, *, header: dict[str, Any], resume: bool
+) -> tuple[Journal, list[dict[str, Any]], dict[str, Any]]:
+    """Locks `folder` and opens its journal: the journal, the shapes already finished, and the header in force.
+
+    `header["fingerprint"]` says what is being measured; an interrupted run goes on only with the same one. Raises
+    UnusableInput when another process holds the folder, when it holds a run and `resume` is not set, or when the run
+    in it measured something else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = _lock(folder)
+    path = folder / JOURNAL
+    try:
+        lines = read_lines(path)
+        if lines and not resume:
+            raise _refuse(path, "already holds a run", "give --resume to go on with it, or another --out")
+        if lines and lines[0].get("fingerprint") != header["fingerprint"]:
+            raise _refuse(path, f"holds another run: {_difference(lines[0], header)}", "give another --out")
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    except BaseException:
+        os.close(lock)
+        raise
+    os.ftruncate(handle, sum(len(raw) for raw in whole_lines(path)))
+    journal = Journal(folder, handle, lock)
+    if not lines:
+        journal.append(header)
+        return journal, [], header
+    return journal, [line for line in lines[1:] if "shape_id" in line], lines[0]
+
+
+def _lock(folder: Path) -> int:
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(handle)
+        raise _refuse(
+            folder, f"another run (process {owner}) is writing here", "wait for it, or choose another --out"
+        ) from None
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+    return handle
+
+
+def whole_lines(path: Path) -> Iterable[bytes]:
+    """The lines that end with a newline and are JSON, up to the first that is not."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for raw in data.splitlines(keepends=True):
+        try:
+            json.loads(raw)
+        except ValueError:
+            return
+        if not raw.endswith(b"\n"):
+            return
+        yield raw
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The journal's records; what follows a torn line is not read."""
+    return [json.loads(raw) for raw in whole_lines(path)]
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    before, after = old.get("fingerprint"), new["fingerprint"]
+    if not isinstance(before, dict):
+        return "its header is not one of this version"
+    names = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    return f"{', '.join(names)} differ"
+
+
+def _refuse(path: Path, what: str, fix: str) -> UnusableInput:
+    return UnusableInput(Problem(what=what, file=str(path), fix=fix))

@@ -1,0 +1,155 @@
+"""The coordinator's end of a worker: starts it, asks it, watches the clock, and buries it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+BOOT = Path(__file__).resolve().parent / "boot.py"
+TAIL_BYTES = 2000
+# The words by which runtimes report an access fault before they abort the process.
+FAULT_WORDS = ("Memory access fault", "illegal memory access", "GPU core dump", "HSA_STATUS_ERROR")
+
+
+class WorkerDied(Exception):
+    """The worker is gone. `outside` means that something else killed it (signal 9), so that asking again is fair."""
+
+    def __init__(self, reason: str, *, outside: bool = False, hung: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.outside, self.hung = reason, outside, hung
+
+
+class Link:
+    """One worker process. Not thread-safe: one lane owns it."""
+
+    def __init__(self, *, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self._log = log
+        self._ids = itertools.count(1)
+        self._buffer = b""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._process.pid
+
+    def send(self, message: Mapping[str, Any]) -> int:
+        """Sends one command and returns its id. Raises WorkerDied."""
+        number = next(self._ids)
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({**message, "id": number}).encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            raise self._death(str(message.get("do"))) from None
+        return number
+
+    def receive(self, number: int, *, what: str, timeout_s: float) -> dict[str, Any]:
+        """The reply with that id. Raises WorkerDied when the process ends or stays silent for `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            line, separator, rest = self._buffer.partition(b"\n")
+            if separator:
+                self._buffer = rest
+                reply: dict[str, Any] = json.loads(line)
+                if reply.get("id") == number:
+                    return reply
+                continue
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.kill()
+                raise WorkerDied(f"hang: no answer to {what} within {timeout_s:g} s", hung=True)
+            if self._selector.select(left):
+                self._fill(what)
+
+    def _fill(self, what: str) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(BlockingIOError):
+            chunk = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                raise self._death(what)
+            self._buffer += chunk
+
+    def ask(self, message: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        """Sends one command and waits for its reply. Raises WorkerDied."""
+        return self.receive(self.send(message), what=str(message.get("do")), timeout_s=timeout_s)
+
+    def _death(self, what: str) -> WorkerDied:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.returncode
+        tail = self._tail()
+        fault = next((line for line in tail.splitlines() if any(word in line for word in FAULT_WORDS)), None)
+        told = fault or next((line for line in reversed(tail.splitlines()) if line.strip()), "")
+        reason = f"the worker {how_it_ended(code)} during {what}"
+        return WorkerDied(f"{reason}: {told.strip()[:300]}" if told else reason, outside=code == -signal.SIGKILL)
+
+    def _tail(self) -> str:
+        try:
+            with self._log.open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(file.tell() - TAIL_BYTES, 0))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Lets the worker end by closing its input; kills it when it does not."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._selector.close()
+        self._process.stdout.close()
+
+    def kill(self) -> None:
+        """Ends the worker and whatever it started (it leads a session of its own)."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"exited with code {code}"
+    names = {
+        signal.SIGSEGV: "crashed with a segmentation fault",
+        signal.SIGABRT: "was aborted by its runtime",
+        signal.SIGBUS: "crashed with a bus error",
+        signal.SIGFPE: "crashed with an arithmetic error",
+        signal.SIGILL: "crashed with an illegal instruction",
+        signal.SIGKILL: "was killed from outside (signal 9; out of host memory?)",
+    }
+    try:
+        return names.get(signal.Signals(-code), f"ended on signal {signal.Signals(-code).name}")
+    except ValueError:
+        return f"ended on signal {-code}"

@@ -1,0 +1,116 @@
+"""What an op is: its inputs, its fp32 reference, what it must move and compute, and how exact a result must be.
+
+Standard library only: this module is imported inside worker processes that hold nothing but torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gate.replay.device import Device
+
+Tensors = dict[str, Any]
+
+ELEMENT_BYTES: dict[str, float] = {
+    "fp32": 4,
+    "f32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "f16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "fp4": 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One ledger shape as a worker gets it; `args` are the op's dimensions and constants."""
+
+    shape_id: str
+    op_type: str
+    dtype: str
+    args: Mapping[str, Any]
+    layout: Mapping[str, Any]
+
+    def dim(self, name: str) -> int:
+        """A dimension of the shape. Raises KeyError if the ledger row lacks it."""
+        return int(self.args[name])
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of one element of the case's dtype."""
+        return ELEMENT_BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far an output may lie from the fp32 reference: |out - ref| <= atol + rtol x |ref|, and why so far."""
+
+    atol: float
+    rtol: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """Shape and dtype of one tensor of one ring copy."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """The facts of one op, independent of any provider.
+
+    `inputs(case, device, copies, seed)` returns tensors with a leading axis of `copies` different random values.
+    `reference(case, inputs)` takes the same stacked tensors and returns fp32 outputs computed on upcast inputs.
+    `bytes_moved` and `flops` are lower bounds of one call: each input read once, each output written once.
+    `refresh` names the inputs that a launch reads directly, so that they may be replaced after `prepare`.
+    """
+
+    name: str
+    inputs: Callable[[Case, Device, int, int], Tensors]
+    outputs: Callable[[Case], dict[str, Spec]]
+    reference: Callable[[Case, Tensors], Tensors]
+    bytes_moved: Callable[[Case], float]
+    flops: Callable[[Case], float]
+    tolerances: Mapping[str, Tolerance]
+    layout: str
+    refresh: tuple[str, ...]
+    mutates: tuple[str, ...] = ()
+
+    def refusal(self, case: Case) -> str | None:
+        """Why this op cannot be built for the case, or None."""
+        if case.dtype not in self.tolerances:
+            return f"{self.name} has no fp32 reference tolerance for dtype {case.dtype}"
+        try:
+            self.outputs(case)
+            self.bytes_moved(case)
+        except (KeyError, ValueError, TypeError) as error:
+            return f"{self.name} cannot be built from args {dict(case.args)}: {type(error).__name__} {error}"
+        return None
+
+
+class UnknownOp(LookupError):
+    """No op of that name is defined."""
+
+
+def load_op(op_type: str, package: str = "gate.replay.ops") -> Op:
+    """The op named `op_type`, or `module:ATTR` for an op that lives elsewhere. Raises UnknownOp."""
+    module_name, _, attribute = op_type.partition(":") if ":" in op_type else (f"{package}.{op_type}", "", "OP")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module_name.startswith(error.name):
+            raise UnknownOp(f"no op {op_type!r}: {module_name} does not exist") from None
+        raise
+    op = getattr(module, attribute, None)
+    if not isinstance(op, Op):
+        raise UnknownOp(f"{module_name} defines no {attribute}")
+    return op

@@ -1,0 +1,1 @@
+"""One file per op; each defines `OP`."""

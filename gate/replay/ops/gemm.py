@@ -1,0 +1,48 @@
+"""gemm (a16w16): out (M, N) = a (M, K) @ b (N, K)^T, accumulated in fp32."""
+
+from __future__ import annotations
+
+from gate.replay.device import Device
+from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+
+WHY = "fp32 accumulation in another order over K, then one rounding to the output dtype; inputs are N(0, 1)"
+
+
+def inputs(case: Case, device: Device, copies: int, seed: int) -> Tensors:
+    a = device.stack(copies, (case.dim("M"), case.dim("K")), case.dtype)
+    b = device.stack(copies, (case.dim("N"), case.dim("K")), case.dtype)
+    return {"a": device.normal(a, seed), "b": device.normal(b, seed + 1)}
+
+
+def outputs(case: Case) -> dict[str, Spec]:
+    return {"out": Spec(shape=(case.dim("M"), case.dim("N")), dtype=case.dtype)}
+
+
+def reference(case: Case, tensors: Tensors) -> Tensors:
+    return {"out": tensors["a"].float() @ tensors["b"].float().transpose(-1, -2)}
+
+
+def bytes_moved(case: Case) -> float:
+    m, n, k = case.dim("M"), case.dim("N"), case.dim("K")
+    return (m * k + n * k + m * n) * case.element_bytes
+
+
+def flops(case: Case) -> float:
+    return 2.0 * case.dim("M") * case.dim("N") * case.dim("K")
+
+
+OP = Op(
+    name="gemm",
+    inputs=inputs,
+    outputs=outputs,
+    reference=reference,
+    bytes_moved=bytes_moved,
+    flops=flops,
+    tolerances={
+        "bf16": Tolerance(atol=2e-1, rtol=1.6e-2, why=WHY),
+        "fp16": Tolerance(atol=3e-2, rtol=4e-3, why=WHY),
+        "f16": Tolerance(atol=3e-2, rtol=4e-3, why=WHY),
+    },
+    layout="a row-major (M, K), b row-major (N, K), out row-major (M, N)",
+    refresh=("a",),
+)

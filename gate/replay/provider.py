@@ -1,0 +1,160 @@
+"""What a provider is: how one kernel is bound to one op, and how `pkg.module:Attr` becomes such a kernel.
+
+Standard library only: this module is imported inside worker processes that hold nothing but torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gate.replay.op import Case, Tensors
+
+Launch = Callable[[], Any]
+Bind = Callable[[Case, Tensors], Launch]
+
+
+class NoKernel(LookupError):
+    """The provider has no kernel for the op; the message says so for people. It becomes an `unsupported` row."""
+
+
+class ProviderAdapter:
+    """One provider's kernel for one op. Subclass it, or decorate a function with `kernel`.
+
+    `prepare` runs outside every timed region and makes the whole device state of one ring copy; `launch` uses
+    nothing else, fetches the current stream when it is called, and returns None when it wrote the given output
+    tensors, or a mapping of the outputs it allocated itself.
+    """
+
+    provider: str = ""
+    detail: str = "opaque"
+    includes_allocation: bool = False
+    includes_layout_conversion: bool = False
+    includes_jit: bool = False
+
+    def __init__(self, op_type: str = "") -> None:
+        self.op_type = op_type
+
+    def supports(self, case: Case) -> str | None:
+        """Why the case cannot run here, in the kernel's own words, or None. Never raises."""
+        return None
+
+    def compile(self, case: Case) -> None:
+        """Fills on-disk compile caches without touching the GPU, so that it may run while another arm measures."""
+
+    def prepare(self, case: Case, tensors: Tensors) -> Any:
+        """The state of one ring copy; `tensors` holds this copy's inputs and preallocated outputs by name."""
+        raise NotImplementedError
+
+    def launch(self, state: Any) -> Mapping[str, Any] | None:
+        """Enqueues one call on the current stream."""
+        raise NotImplementedError
+
+    def workspaces(self, state: Any) -> tuple[Any, ...]:
+        """Device memory beyond inputs and outputs that a launch writes."""
+        return ()
+
+    def describe(self, case: Case) -> str:
+        """The backend branch that this case takes, or `opaque`."""
+        return self.detail
+
+    def commit(self) -> str | None:
+        """The commit or version of the package that the kernel comes from."""
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelAdapter(ProviderAdapter):
+    """A provider made of one binding function and data; what `kernel` returns."""
+
+    bind: Bind
+    op_type: str
+    provider: str
+    dtypes: tuple[str, ...]
+    detail: str = "opaque"
+    when: Callable[[Case], str | None] | None = None
+    compiler: Callable[[Case], None] | None = None
+    version: Callable[[], str | None] | None = None
+    includes_allocation: bool = False
+    includes_layout_conversion: bool = False
+    includes_jit: bool = False
+    name: str = field(default="")
+
+    def supports(self, case: Case) -> str | None:
+        if case.dtype not in self.dtypes:
+            return f"{self.provider} {self.op_type} takes {', '.join(self.dtypes)}, not {case.dtype}"
+        if self.when is None:
+            return None
+        try:
+            return self.when(case)
+        except (KeyError, TypeError, ValueError) as error:
+            return f"{self.provider} {self.op_type} cannot read args {dict(case.args)}: {type(error).__name__} {error}"
+
+    def compile(self, case: Case) -> None:
+        if self.compiler is not None:
+            self.compiler(case)
+
+    def prepare(self, case: Case, tensors: Tensors) -> Any:
+        return self.bind(case, tensors)
+
+    def launch(self, state: Any) -> Mapping[str, Any] | None:
+        result: Mapping[str, Any] | None = state()
+        return result
+
+    def commit(self) -> str | None:
+        return None if self.version is None else self.version()
+
+
+def kernel(*, op: str, provider: str, dtypes: Iterable[str], **data: Any) -> Callable[[Bind], KernelAdapter]:
+    """Makes a provider out of a binding function `(case, tensors) -> launch`; `data` are KernelAdapter's fields."""
+
+    def wrap(bind: Bind) -> KernelAdapter:
+        name = getattr(bind, "__name__", "kernel")
+        return KernelAdapter(bind=bind, op_type=op, provider=provider, dtypes=tuple(dtypes), name=name, **data)
+
+    return wrap
+
+
+def kernels_of(module: Any) -> dict[str, KernelAdapter]:
+    """The kernels that a provider module defines, by op."""
+    return {item.op_type: item for item in vars(module).values() if isinstance(item, KernelAdapter)}
+
+
+def adapter_from(module: Any, op_type: str) -> ProviderAdapter:
+    """What a provider module's `get_adapter(op_type)` returns. Raises NoKernel with the ops it does have."""
+    kernels = kernels_of(module)
+    if op_type not in kernels:
+        raise NoKernel(f"{module.__name__} has no {op_type} kernel; it has {', '.join(sorted(kernels)) or 'none'}")
+    return kernels[op_type]
+
+
+def load_entrypoint(entrypoint: str, op_type: str) -> ProviderAdapter:
+    """The adapter that `pkg.module:Attr` names: a kernel, a ProviderAdapter subclass, a factory, or an instance.
+
+    A factory is any other callable and gets the op's name. Raises ImportError if the module cannot be imported,
+    NoKernel if it has nothing for the op, TypeError if the attribute is none of these.
+    """
+    module_name, separator, attribute = entrypoint.partition(":")
+    if not separator or not module_name or not attribute:
+        raise TypeError(f"entrypoint {entrypoint!r} is not of the form pkg.module:Attr")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise NoKernel(f"there is no module {error.name}, so no {op_type} kernel in it") from None
+    found = getattr(module, attribute, None)
+    if found is None:
+        raise NoKernel(f"{module_name} has no attribute {attribute}")
+    if inspect.isclass(found) and issubclass(found, ProviderAdapter):
+        found = found(op_type)
+    elif not isinstance(found, ProviderAdapter) and callable(found):
+        found = found(op_type)
+    if not isinstance(found, ProviderAdapter):
+        raise TypeError(f"{entrypoint} is {type(found).__name__}, not a provider adapter")
+    if found.op_type not in ("", op_type):
+        raise NoKernel(f"{entrypoint} is a kernel for {found.op_type}, not for {op_type}")
+    return found

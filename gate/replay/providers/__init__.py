@@ -1,0 +1,1 @@
+"""One file per provider; each kernel is a decorated function, named after its op."""

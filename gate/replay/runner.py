@@ -1,0 +1,248 @@
+"""The coordinator: deals shapes to lanes on the GPUs of one machine, writes each finished shape down, and stops on drift."""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gate.model.problem import Problem, UnusableInput
+from gate.replay import integrity
+from gate.replay.crew import Crew, NoDevice, SideLost
+from gate.replay.environment import gpu_count
+from gate.replay.job import Job, Settings
+from gate.replay.journal import Journal
+from gate.replay.sensors import Reading, open_sensor
+from gate.replay.shape_run import ShapeRun, Token
+
+CANARY_PAUSE_S = 3.0
+CANARY_TRIES = 3
+NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """One GPU in this run: its token, its first canary, and what was found out about it."""
+
+    gpu: str | None
+    token: Token = field(default_factory=Token)
+    sensor: Callable[[], Reading] = Reading
+    canary: dict[str, float] | None = None
+    floor_us: float | None = None
+    coldness: dict[str, Any] = field(default_factory=dict)
+    environments: dict[str, dict[str, str]] = field(default_factory=dict)
+    shapes: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "gpu": self.gpu,
+            "shapes": self.shapes,
+            "floor_us": self.floor_us,
+            "canary_us": self.canary,
+            "coldness": self.coldness,
+            "environments": self.environments,
+            "sensors": self.sensor().as_dict(),
+            "token_held_s": round(self.token.held_s, 3),
+            "timed_gpu_s": round(self.token.gpu_us / 1e6, 3),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What one call of `measure` did: the machines, how long it took, and why it stopped early, if it did."""
+
+    machines: list[Machine]
+    wall_s: float = 0.0
+    stopped: str | None = None
+    restarts: int = 0
+
+
+def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list[str | None]:
+    """The GPUs to use: `all`, a number of them, or a list of indices such as `0,2`.
+
+    Raises UnusableInput when the machine has none or fewer.
+    """
+    env = dict(os.environ) if environment is None else environment
+    named = env.get("CUDA_VISIBLE_DEVICES") or env.get("HIP_VISIBLE_DEVICES") or env.get("ROCR_VISIBLE_DEVICES")
+    present = [entry for entry in named.split(",") if entry] if named else [str(i) for i in range(gpu_count())]
+    if not present:
+        raise UnusableInput(Problem(what="no GPU: this machine has none that torch could use", file="", fix=NO_GPU_FIX))
+    if wanted == "all":
+        return list(present)
+    picked = [int(item) for item in wanted.split(",") if item] if "," in wanted else list(range(int(wanted)))
+    if not picked or max(picked) >= len(present):
+        what = f"--gpus {wanted} asks for more than the {len(present)} GPUs there are"
+        raise UnusableInput(Problem(what=what, file="", fix="give --gpus all"))
+    return [present[index] for index in picked]
+
+
+def measure(
+    jobs: Sequence[Job],
+    *,
+    settings: Settings,
+    gpus: Sequence[str | None],
+    journal: Journal,
+    step: Callable[[str], None],
+) -> Session:
+    """Measures the jobs that are not in the journal yet and appends each finished one.
+
+    Raises UnusableInput when no worker can be started or another run holds a GPU. Stops early, with the reason in the
+    session, when a canary drifts by more than 3%.
+    """
+    started = time.perf_counter()
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    machines = [Machine(gpu=gpu) for gpu in gpus]
+    locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
+    session = Session(machines=machines)
+    shared = _Shared(settings=settings, waiting=waiting, journal=journal, step=step, session=session)
+    lanes = [
+        threading.Thread(target=shared.lane, args=(machine, f"gpu{machine.gpu or 0}-lane{lane}"), daemon=True)
+        for lane in range(min(settings.lanes, max(len(jobs), 1)))
+        for machine in machines
+    ]
+    for lane in lanes:
+        lane.start()
+    try:
+        for lane in lanes:
+            lane.join()
+    finally:
+        shared.halt.set()
+        for handle in locks:
+            os.close(handle)
+    session.wall_s = time.perf_counter() - started
+    if shared.fault is not None:
+        raise shared.fault
+    return session
+
+
+def lock_gpu(gpu: str | None) -> int:
+    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput."""
+    import fcntl
+
+    path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{gpu or 0}.lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        what = f"GPU {gpu or 0} is being measured by another run"
+        raise UnusableInput(Problem(what=what, file=str(path), fix="wait for it, or choose other --gpus")) from None
+    return handle
+
+
+@dataclass(slots=True, kw_only=True)
+class _Shared:
+    """What the lanes share; `lane` is a thread's body."""
+
+    settings: Settings
+    waiting: queue.SimpleQueue[Job]
+    journal: Journal
+    step: Callable[[str], None]
+    session: Session
+    halt: threading.Event = field(default_factory=threading.Event)
+    fault: BaseException | None = None
+    writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def lane(self, machine: Machine, name: str) -> None:
+        crew = Crew(self.settings, name=name, gpu=machine.gpu)
+        try:
+            self._serve(crew, machine)
+        except NoDevice as error:
+            self._fail(UnusableInput(Problem(what=f"no GPU: {error}", file="", fix=NO_GPU_FIX)))
+        except BaseException as error:  # noqa: BLE001  carried to the caller's thread, which raises it
+            self._fail(error)
+        finally:
+            self.session.restarts += crew.restarts
+            crew.close()
+
+    def _fail(self, error: BaseException) -> None:
+        self.fault = self.fault or error
+        self.halt.set()
+
+    def _serve(self, crew: Crew, machine: Machine) -> None:
+        prepared = False
+        while not self.halt.is_set():
+            try:
+                job = self.waiting.get_nowait()
+            except queue.Empty:
+                return
+            if not prepared:
+                self._prepare(crew, machine, job)
+                prepared = True
+            self._one(crew, machine, job)
+            self._watch(crew, machine, job)
+
+    def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
+        """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
+        sides = list(dict.fromkeys(target.arm.side for target in job.targets))
+        try:
+            crew.start(sides)
+        except SideLost as lost:
+            raise NoDevice(f"{lost.side}: {lost.death.reason}") from None
+        with machine.token.hold():
+            machine.environments.update(crew.environments)
+            if machine.canary is not None or not self.settings.timing:
+                return
+            amd = crew.environments[sides[0]].get("runtime", "").startswith("rocm")
+            if not self.settings.device.startswith("sim"):
+                machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
+            try:
+                crew.ask(sides[0], {"do": "canary"})
+                machine.floor_us = crew.ask(sides[0], {"do": "floor"})["floor_us"]
+                machine.coldness = crew.ask(sides[0], {"do": "coldness"})
+                machine.canary = crew.ask(sides[0], {"do": "canary"})["canary"]
+            except (SideLost, KeyError) as error:
+                raise NoDevice(f"the GPU fails its self-test: {error}") from None
+
+    def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
+        run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)
+        run.run()
+        record = {
+            "shape_id": job.case.shape_id,
+            "gpu": machine.gpu,
+            "floor_us": machine.floor_us,
+            "cold_proven": machine.coldness.get("verdict", "not tested") is None,
+            "arms": {str(arm): result.as_dict() for arm, result in run.results.items()},
+            "environments": dict(crew.environments),
+            "raw": run.raw,
+        }
+        with self.writing:
+            machine.shapes += 1
+            self.journal.append(record)
+            self.step(f"{job.case.op_type} {' '.join(f'{k}={v}' for k, v in job.case.args.items())}")
+
+    def _watch(self, crew: Crew, machine: Machine, job: Job) -> None:
+        """Integrity check 7 over the session: a canary that stays 3% off after a pause ends it."""
+        if machine.canary is None:
+            return
+        side = job.targets[0].arm.side
+        drift: str | None = None
+        for attempt in range(CANARY_TRIES):
+            try:
+                crew.start([side])
+                with machine.token.hold():
+                    now = crew.ask(side, {"do": "canary"}).get("canary", {})
+            except SideLost as lost:
+                crew.bury(lost.side)
+                continue
+            drift = integrity.canary_drift(machine.canary, now)
+            if drift is None:
+                return
+            if attempt + 1 < CANARY_TRIES and not self.settings.device.startswith("sim"):
+                time.sleep(CANARY_PAUSE_S)
+        if drift is not None:
+            self.session.stopped = self.session.stopped or f"the machine changed under the session: {drift}"
+            self.halt.set()
+
+
+def _physical(gpu: str | None) -> int:
+    return int(gpu) if gpu is not None and gpu.isdigit() else 0

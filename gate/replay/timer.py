@@ -1,0 +1,215 @@
+"""How a kernel's own time is measured: the slope over a ring of states that is larger than every cache.
+
+Everything here is arithmetic or a short sequence of calls on a Device; nothing knows a provider.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gate.replay.chips import MIB, Chip
+from gate.replay.device import Device
+
+GRAPH_BUDGET_US = 2000.0
+PILOT_LAUNCHES = 16
+SINGLE_REPLAYS = 5
+LEGACY_REPLAYS = 15
+EAGER_CALLS = 30
+DISPATCH_FACTOR = 1.2
+STABLE_RATIO = 1.2
+MAX_LAUNCHES = 4096
+MEMORY_SHARE = 0.25
+PROBE_SIZES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingPlan:
+    """How many copies of the state there are, how many launches a graph holds, and what that makes of the caches.
+
+    `flush` evicts all caches before each replay: a small state cannot fill a ring larger than the caches, so every
+    copy is used once a replay instead. `budget_us` is the device work asked of one graph.
+    """
+
+    copies: int
+    launches: int
+    flush: bool
+    cache_state: str
+    budget_us: float
+
+
+def plan_ring(
+    *, footprint_bytes: int, estimate_us: float, chip: Chip, free_bytes: int, budget_us: float = GRAPH_BUDGET_US
+) -> RingPlan:
+    """The ring for a state of `footprint_bytes` whose launch takes about `estimate_us`.
+
+    A ring is cold when (copies - 1) x footprint reaches the chip's `evict_bytes`; a graph then makes whole laps, so
+    that a copy returns only after all the others. Where memory does not allow that, the label says what is left: `cold_l2`
+    (beyond L2 only) or `hot`.
+    """
+    wanted = min(max(math.ceil(budget_us / max(estimate_us, 0.1)), 4), MAX_LAUNCHES)
+    footprint = max(footprint_bytes, 1)
+    affordable = max(int(free_bytes * MEMORY_SHARE) // footprint, 1)
+    cold = math.ceil(chip.evict_bytes / footprint) + 1
+    if cold <= wanted or cold <= 3:
+        copies = min(cold, affordable)
+        launches = copies * max(math.ceil(wanted / copies), 1)
+        state = cache_state(copies=copies, footprint_bytes=footprint, chip=chip)
+        return RingPlan(copies=copies, launches=max(launches, 3), flush=False, cache_state=state, budget_us=budget_us)
+    copies = min(wanted, affordable)
+    if copies < wanted:
+        laps = math.ceil(wanted / copies)
+        state = cache_state(copies=copies, footprint_bytes=footprint, chip=chip)
+        return RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state=state, budget_us=budget_us)
+    return RingPlan(copies=copies, launches=copies, flush=True, cache_state="cold_hbm", budget_us=budget_us)
+
+
+def cache_state(*, copies: int, footprint_bytes: int, chip: Chip) -> str:
+    """What is certain of a slice that returns after `copies - 1` others have passed."""
+    between = (copies - 1) * footprint_bytes
+    if between >= chip.evict_bytes:
+        return "cold_hbm"
+    if between >= chip.l2_evict_bytes:
+        return "cold_l2"
+    return "hot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One stay at one arm: t_us per launch, and the replays it was computed from (the discarded ones left out)."""
+
+    t_us: float
+    full_us: tuple[float, ...]
+    single_us: tuple[float, ...]
+    gpu_us: float
+
+
+def slope_us(*, full_us: Sequence[float], single_us: Sequence[float], launches: int) -> float:
+    """(T_n - T_1) / (n - 1), medians of the replays: what one launch adds, whatever a replay itself costs."""
+    return (statistics.median(full_us) - statistics.median(single_us)) / (launches - 1)
+
+
+def visit_slope(device: Device, *, full: Any, single: Any, plan: RingPlan, replays: int = 1) -> Visit:
+    """Measures one visit. The first replay is discarded: it pays for the arm's absence, up to 55 times the rest."""
+    graphs = [full] * (1 + replays) + [single] * SINGLE_REPLAYS
+    times = device.timed(graphs, flush=plan.flush)
+    full_us, single_us = tuple(times[1 : 1 + replays]), tuple(times[1 + replays :])
+    t_us = slope_us(full_us=full_us, single_us=single_us, launches=plan.launches)
+    return Visit(t_us=t_us, full_us=full_us, single_us=single_us, gpu_us=sum(times))
+
+
+def visit_one_launch(device: Device, *, single: Any, replays: int = LEGACY_REPLAYS) -> Visit:
+    """The legacy method `cudagraph`: the median of one-launch replays after a 256 MB zero-fill; it keeps the floor."""
+    times = device.timed_legacy(single, replays)
+    return Visit(t_us=statistics.median(times), full_us=(), single_us=tuple(times), gpu_us=sum(times))
+
+
+def session_floor_us(device: Device, launches: int = 512, replays: int = 5) -> float:
+    """What an empty kernel adds to a graph on this device, by the same slope."""
+
+    def enqueue() -> None:
+        for _ in range(launches):
+            device.empty()
+
+    full, single = device.capture(enqueue), device.capture(device.empty)
+    times = device.timed([full] * (1 + replays) + [single] * SINGLE_REPLAYS, flush=False)
+    full.close()
+    single.close()
+    return slope_us(full_us=times[1 : 1 + replays], single_us=times[1 + replays :], launches=launches)
+
+
+def is_dispatch_bound(t_us: float, floor_us: float) -> bool:
+    """Whether the time says more about dispatch than about the kernel."""
+    return t_us < DISPATCH_FACTOR * floor_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One arm's visits of a shape in numbers, microseconds; `stable` is p90/p10 <= 1.2."""
+
+    median_us: float
+    p10_us: float
+    p90_us: float
+    mean_us: float
+    std_us: float
+    min_us: float
+    stable: bool
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """The summary of at least one positive finite time. Raises ValueError otherwise."""
+    if not values or any(not math.isfinite(value) or value <= 0 for value in values):
+        raise ValueError(f"times must be finite and positive, got {list(values)[:3]}")
+    p10, p90 = quantile(values, 0.1), quantile(values, 0.9)
+    return Summary(
+        median_us=statistics.median(values),
+        p10_us=p10,
+        p90_us=p90,
+        mean_us=statistics.fmean(values),
+        std_us=statistics.stdev(values) if len(values) > 1 else 0.0,
+        min_us=min(values),
+        stable=p90 / p10 <= STABLE_RATIO,
+    )
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The linearly interpolated quantile, as numpy's default."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Read rates at one footprint, GB/s: the same bytes again (`hot`), and rotated through a cold ring."""
+
+    bytes: int
+    hot_gbps: float
+    cold_gbps: float
+
+
+def coldness_probe(device: Device, sizes: Sequence[int] = PROBE_SIZES, laps: int = 1) -> tuple[Probe, ...]:
+    """Reads each footprint hot and rotated."""
+    return tuple(_probe(device, size, laps) for size in sizes)
+
+
+def _probe(device: Device, size: int, laps: int) -> Probe:
+    copies = math.ceil(device.facts.chip.evict_bytes / size) + 1
+    ring = device.stack(copies, (size // 4,), "fp32")
+    device.normal(ring, size)
+    launches = copies * max(laps, math.ceil(16 / copies))
+    rates = []
+    for span in (1, copies):
+
+        def enqueue(span: int = span) -> None:
+            for index in range(launches):
+                device.read(ring[index % span])
+
+        device.run(lambda: device.read(ring[0]))
+        full, single = device.capture(enqueue), device.capture(lambda: device.read(ring[0]))
+        times = device.timed([full] * 4 + [single] * SINGLE_REPLAYS, flush=False)
+        t_us = slope_us(full_us=times[1:4], single_us=times[4:], launches=launches)
+        rates.append(size / t_us / 1e3)
+        full.close()
+        single.close()
+    return Probe(bytes=size, hot_gbps=rates[0], cold_gbps=rates[1])
+
+
+def coldness_verdict(probes: Sequence[Probe], chip: Chip) -> str | None:
+    """Why the rotated ring is not proven cold, or None: no rotated rate may beat memory, and a footprint well inside
+    the caches must read faster hot than rotated, or the probe shows nothing."""
+    peak = chip.bandwidth_gbps
+    for probe in probes:
+        if peak is not None and probe.cold_gbps > 1.02 * peak:
+            return f"{probe.bytes} rotated bytes read at {probe.cold_gbps:.0f} GB/s, above memory's {peak:.0f}"
+    inside = [probe for probe in probes if probe.bytes <= chip.cache_bytes // 2]
+    if not inside:
+        return "no probe size fits in the caches"
+    if all(probe.hot_gbps < 1.15 * probe.cold_gbps for probe in inside):
+        return "hot reads are no faster than rotated ones at any size that fits in the caches"
+    return None

@@ -1,0 +1,187 @@
+"""The process that holds one arm: reads one JSON command a line, answers with one, and may die without harm.
+
+Started by path in any interpreter that has torch (see `boot.py`); standard library besides. The answers leave on a
+private copy of standard output, because kernels and runtimes print there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from gate.replay import timer
+from gate.replay.cell import Cell
+from gate.replay.device import CaptureFailed, Device, DeviceError, OutOfMemory, open_device
+from gate.replay.environment import worker_environment
+from gate.replay.op import Case, UnknownOp, load_op
+from gate.replay.provider import NoKernel, load_entrypoint
+from gate.replay.timer import RingPlan
+
+Reply = dict[str, Any]
+PR_SET_PDEATHSIG = 1
+# A context that has seen one of these is lost for the process: every later call fails as well.
+FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
+
+
+class Worker:
+    """The commands, one method each; `cells` are the arms of the current shape."""
+
+    def __init__(self) -> None:
+        self.device: Device | None = None
+        self.cells: dict[str, Cell] = {}
+
+    @property
+    def gpu(self) -> Device:
+        if self.device is None:
+            raise DeviceError("no device is open", fatal=True)
+        return self.device
+
+    def hello(self, message: Reply) -> Reply:
+        self.device = open_device(message["device"])
+        facts = self.device.facts
+        return {
+            "environment": worker_environment(self.device),
+            "chip": {
+                "name": facts.chip.name,
+                "l2_bytes": facts.chip.l2_bytes,
+                "mall_bytes": facts.chip.mall_bytes,
+                "bandwidth_gbps": facts.chip.bandwidth_gbps,
+                "tflops": facts.chip.tflops,
+            },
+            "pid": os.getpid(),
+        }
+
+    def open(self, message: Reply) -> Reply:
+        """Loads the kernel and compiles it; nothing here runs on the GPU."""
+        case = Case(**message["case"])
+        adapter = load_entrypoint(message["entrypoint"], case.op_type)
+        op = load_op(message.get("op") or case.op_type)
+        refusal = op.refusal(case) or adapter.supports(case)
+        if refusal is not None:
+            return {"status": "unsupported", "reason": refusal}
+        adapter.compile(case)
+        self.cells[message["arm"]] = Cell(device=self.gpu, adapter=adapter, op=op, case=case, seed=int(message["seed"]))
+        return {
+            "detail": adapter.describe(case),
+            "commit": adapter.commit(),
+            "allocation": adapter.includes_allocation,
+            "layout": adapter.includes_layout_conversion,
+            "jit": adapter.includes_jit,
+        }
+
+    def pilot(self, message: Reply) -> Reply:
+        return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
+
+    def build(self, message: Reply) -> Reply:
+        self.cells[message["arm"]].build(RingPlan(**message["plan"]))
+        return {}
+
+    def capture(self, message: Reply) -> Reply:
+        self.cells[message["arm"]].capture()
+        return {}
+
+    def check(self, message: Reply) -> Reply:
+        return self.cells[message["arm"]].check()
+
+    def visit(self, message: Reply) -> Reply:
+        self.gpu.begin(message["label"])
+        visit = self.cells[message["arm"]].visit(message["method"])
+        return {"t_us": visit.t_us, "full_us": visit.full_us, "single_us": visit.single_us, "gpu_us": visit.gpu_us}
+
+    def finish(self, message: Reply) -> Reply:
+        self.gpu.begin(message["label"])
+        return self.cells[message["arm"]].finish(message["times_us"], slope=message["method"] == "graph_slope")
+
+    def drop(self, message: Reply) -> Reply:
+        del message
+        if self.cells:
+            for cell in self.cells.values():
+                cell.release()
+            self.cells.clear()
+            self.gpu.trim()
+        return {}
+
+    def floor(self, message: Reply) -> Reply:
+        del message
+        return {"floor_us": timer.session_floor_us(self.gpu)}
+
+    def coldness(self, message: Reply) -> Reply:
+        del message
+        sizes = [size for size in timer.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
+        probes = timer.coldness_probe(self.gpu, sizes)
+        self.gpu.trim()
+        verdict = timer.coldness_verdict(probes, self.gpu.facts.chip)
+        table = [{"bytes": p.bytes, "hot_gbps": p.hot_gbps, "cold_gbps": p.cold_gbps} for p in probes]
+        return {"probes": table, "verdict": verdict}
+
+    def canary(self, message: Reply) -> Reply:
+        del message
+        return {"canary": self.gpu.canary()}
+
+
+COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
+    name: getattr(Worker, name)
+    for name in (
+        "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
+    )
+}  # fmt: skip
+
+
+def one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' | '.join(lines[:3])}"[:600] if lines else type(error).__name__
+
+
+def failure(error: BaseException) -> Reply:
+    """The reply that an exception becomes: its status, one line, and whether this process is lost."""
+    if isinstance(error, NoKernel | UnknownOp):
+        return {"status": "unsupported", "reason": str(error)}
+    if isinstance(error, CaptureFailed):
+        return {"status": "failed", "reason": f"graph capture failed: {error}", "capture_error": str(error)}
+    out_of_memory = isinstance(error, OutOfMemory | MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if out_of_memory:
+        return {"status": "oom", "reason": one_line(error)}
+    fatal = getattr(error, "fatal", False) or any(word in str(error) for word in FATAL_WORDS)
+    return {"status": "failed", "reason": one_line(error), "fatal": bool(fatal)}
+
+
+def answer(worker: Worker, message: Reply) -> Reply:
+    """Carries out one command; whatever it raises becomes the reply. This is the worker boundary."""
+    started = time.perf_counter()
+    try:
+        reply = {"status": "ok", **COMMANDS[message["do"]](worker, message)}
+    except Exception as error:  # noqa: BLE001  a kernel may raise anything, and it costs its own row only
+        reply = failure(error)
+    return {**reply, "id": message.get("id"), "wall_s": round(time.perf_counter() - started, 6)}
+
+
+def die_with_parent() -> None:
+    """Asks Linux to kill this process when the coordinator dies, however it dies."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+
+
+def private_stdout() -> TextIO:
+    """Keeps standard output for the answers and sends everything printed by others to standard error."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def main() -> int:
+    """Serves until standard input closes."""
+    die_with_parent()
+    channel = private_stdout()
+    worker = Worker()
+    for line in sys.stdin:
+        channel.write(json.dumps(answer(worker, json.loads(line)), allow_nan=True) + "\n")
+        channel.flush()
+    return 0
