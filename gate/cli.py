@@ -19,6 +19,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "policy": ("gate.commands.policy", "Show or check the policy that judges."),
     "ledger": ("gate.commands.ledger", "Import, freeze, check, show and compare shape ledgers."),
     "codegen": ("gate.commands.codegen", "Record and compare gfx950 machine code without a GPU."),
+    "replay": ("gate.commands.replay", "Measure head, base and the baselines on this machine's GPUs."),
+    "correctness": ("gate.commands.correctness", "Check outputs on this machine's GPUs, without timing."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
 }
 
