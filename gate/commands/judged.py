@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -37,8 +38,14 @@ def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:
 
     from gate.render import terminal
 
-    terminal.show(decision, Console())
+    terminal.show(decision, Console(soft_wrap=True))
     click.echo(f"written to {out}: comment.md, {DECISION_FILE}, {REGRESSIONS_FILE}")
+
+
+def warn(problems: Iterable[Problem]) -> None:
+    """One line on stderr for each problem of an input that is judged all the same."""
+    for problem in problems:
+        click.echo(f"gate: {problem}", err=True)
 
 
 def worst_first(decision: Decision) -> list[RowFinding]:

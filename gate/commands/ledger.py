@@ -11,18 +11,16 @@ import msgspec
 
 from gate.commands.ledger_files import (
     ledger_paths,
-    locked_files,
+    lock_problems,
     op_folders,
-    sources_on_disk,
     stored_rows,
     write_frozen,
 )
 from gate.commands.ledger_import import import_group
-from gate.ledgers import freeze, matrices, recipe, scan
+from gate.ledgers import matrices, recipe, scan
 from gate.ledgers.compare import Difference, compare
 from gate.ledgers.draft import rows
 from gate.ledgers.facts import packaged_models
-from gate.model.ledger import LedgerLock
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
 from gate.resources import frozen_ledgers_dir
@@ -92,26 +90,12 @@ def check(folders: tuple[Path, ...]) -> int:
     ops = [op for given in folders or (frozen_ledgers_dir(),) for op in op_folders(given)]
     problems: list[Problem] = []
     for folder in ops:
-        found = [*_lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder)]
+        found = [*lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder)]
         problems += found
         click.echo(f"{folder}: {'as frozen' if not found else f'{len(found)} problems'}")
     for problem in problems:
         click.echo(str(problem), err=True)
     return Exit.NO_VERDICT if problems else Exit.PASS
-
-
-def _lock_problems(folder: Path) -> list[Problem]:
-    path = folder / freeze.LOCK_FILE
-    try:
-        lock = msgspec.json.decode(read_bytes(path), type=LedgerLock)
-    except msgspec.DecodeError as error:
-        return [Problem(what=f"not a ledger lock: {error}", file=str(path), fix="'gate ledger freeze' writes it")]
-    except UnusableInput as error:
-        return list(error.problems)
-    return [
-        *freeze.differences(lock, folder=str(folder), files=locked_files(folder)),
-        *freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk()),
-    ]
 
 
 def _matrix_problems(folder: Path) -> list[Problem]:

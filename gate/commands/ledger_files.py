@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from gate.ledgers import facts, freeze, matrices, recipe, scan, serving
 from gate.model.ledger import LedgerLock
 from gate.model.problem import Problem, UnusableInput
@@ -61,6 +63,24 @@ def sources_on_disk() -> dict[str, bytes]:
     """The project's own fact files, by name."""
     files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE, serving.TRAFFIC_FILE)
     return {path.name: read_bytes(path) for path in files}
+
+
+def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
+    """What in a frozen folder is not as its lock says; a folder without a lock is one problem.
+
+    With `sources`, also the project's own fact files that the rows were derived from.
+    """
+    path = folder / freeze.LOCK_FILE
+    try:
+        lock = msgspec.json.decode(read_bytes(path), type=LedgerLock)
+    except msgspec.DecodeError as error:
+        return [Problem(what=f"not a ledger lock: {error}", file=str(path), fix="'gate ledger freeze' writes it")]
+    except UnusableInput as error:
+        return list(error.problems)
+    found = freeze.differences(lock, folder=str(folder), files=locked_files(folder))
+    if sources:
+        found += freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk())
+    return found
 
 
 def write_frozen(folder: Path, *, shapes: list[Shape] | None, matrix: str | None) -> LedgerLock:

@@ -14,6 +14,8 @@ from gate import store
 from gate.codegen.compile import CANARIES
 from gate.codegen.diff import compare_all
 from gate.commands import judge_files, judged, machine_code
+from gate.commands.ledger_files import lock_problems, op_folders
+from gate.ledgers.freeze import LOCK_FILE
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision
 from gate.model.ledger import Ledger
@@ -130,7 +132,8 @@ def decide(job: Job) -> Decision:
 
     policy = judge_files.read_policy(job.policy)
     waivers = judge_files.read_waivers(job.waivers)
-    ledger = narrowed(judge_files.read_ledgers(job.ledgers), job.limits)
+    ledger = narrowed(read_frozen(job.ledgers), job.limits)
+    judged.warn(ledger.problems)
     matrices = judge_files.read_matrices(job.ledgers)
     unlisted = sorted({shape.op_type for shape in ledger.shapes} - matrices.keys())
     if unlisted:
@@ -154,6 +157,14 @@ def decide(job: Job) -> Decision:
             code=machine_code.evidence(work, changes),
         )
     )
+
+
+def read_frozen(root: Path) -> Ledger:
+    """All ledgers under `root`; an edit behind the back of a lock is a problem of the ledger."""
+    ledger = judge_files.read_ledgers(root)
+    locked = [folder for folder in op_folders(root) if (folder / LOCK_FILE).exists()]
+    edited = [problem for folder in locked for problem in lock_problems(folder, sources=False)]
+    return Ledger(shapes=ledger.shapes, problems=(*ledger.problems, *edited))
 
 
 def narrowed(ledger: Ledger, limits: Limits) -> Ledger:

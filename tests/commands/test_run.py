@@ -158,6 +158,17 @@ def test_an_edited_ledger_is_no_verdict_and_says_so_everywhere(
     assert json.loads((tmp_path / "out" / "status.json").read_text())["state"] == "error"
 
 
+def test_an_edit_behind_the_lock_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_ledgers(tmp_path / "ledgers")
+    assert run(["ledger", "freeze", str(tmp_path / "ledgers")]) == 0
+    path = tmp_path / "ledgers" / "vec_add" / store.LEDGER_FILE
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    argv = ["run", "--ledgers", str(tmp_path / "ledgers"), "--op", "vec_add", "--out", str(tmp_path / "out")]
+    assert run(argv) == 2
+    assert any("its bytes are not those of the lock" in line for line in told(capsys))
+    assert "ledger_refused" in decision_of(tmp_path / "out")["reasons"]
+
+
 def test_an_interpreter_without_flydsl_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ledgers(tmp_path / "ledgers")
     bare = tmp_path / "python"
@@ -175,7 +186,7 @@ def test_an_interpreter_without_flydsl_is_one_line(tmp_path: Path, capsys: pytes
     [
         (["--op", "nosuch"], 64, "not in the ledgers: nosuch"),
         (["--shape", "sha1:0"], 64, "not in the ledgers: sha1:0"),
-        (["--ledgers", "/nonexistent"], 2, "no shape_ledger.jsonl"),
+        (["--ledgers", "/nonexistent"], 2, "/nonexistent: cannot read"),
     ],
 )
 def test_wrong_wishes_are_one_line(
