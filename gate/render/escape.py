@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-NAME_LIMIT = 90
+NAME_LIMIT = 72
 TEXT_LIMIT = 300
 # U+2060 WORD JOINER: invisible, breaks no line, and ends every pattern that GitHub links after parsing.
 BREAK = "&#8288;"

@@ -59,9 +59,10 @@ def _row_tally(decision: Decision) -> str:
     if decision.gate == "pass" and not worse:
         told = [f"{n:,} {word}" for n, word in parts]
         return ", ".join([f"none of {total} slower", *told, *_geomean(decision)])
-    if not parts and decision.gate == "block":
-        return next((SENTENCES[name] for name in decision.reasons if name in SENTENCES), f"no single row of {total}")
-    return _of(parts, number, "row") if parts else f"{decision.coverage.judged:,} of {total} judged"
+    if not parts:
+        judged = f"{decision.coverage.judged:,} of {total} judged"
+        return next((SENTENCES[name] for name in decision.reasons if name in SENTENCES), judged)
+    return _of(parts, number, "row")
 
 
 def _of(parts: list[tuple[int, str]], number: int, noun: str) -> str:
@@ -97,12 +98,20 @@ def _worst_row(decision: Decision) -> Safe | None:
     if decision.gate == "no_verdict" and (why := sections.reasons_not_judged(decision)):
         return say("Why: {why}.", why=why[0])
     row = rows.worst(decision)
+    if decision.gate == "no_verdict" and (row is None or row.verdict not in rows.WORSE):
+        return _first_problem(decision)
     if row is None:
         return say("Why: {why}.", why=words.reason(decision.reasons[0])) if decision.reasons else None
     if row.verdict not in rows.WORSE:
         far = say("{shape} ({place}) {x}", shape=words.label(row), place=words.place(row), x=rows.standing(row))
         return say("Lowest against the best baseline: {far}.", far=far)
     return say("Worst: {shape} ({place}) {case}.", shape=words.label(row), place=words.place(row), case=_case(row))
+
+
+def _first_problem(decision: Decision) -> Safe | None:
+    if decision.problems:
+        return say("Why: {why}.", why=sections.problem(decision.problems[0]))
+    return say("Why: {why}.", why=words.reason(decision.reasons[0])) if decision.reasons else None
 
 
 def _case(row: RowFinding) -> Safe:
@@ -167,7 +176,7 @@ def counts(decision: Decision) -> Safe:
         return rows.counts(decision)
     found = machine_code.kernels(decision)
     compared = sum(len(kernel.rows) for kernel in found)
-    bare = len(machine_code.without_code(decision))
+    bare = len(rows.unjudged(decision))
     parts = [machine_code.counts(found, rows=compared)]
     if bare:
         parts.append(say("{n} without machine code", n=words.count(bare, "row")))

@@ -56,13 +56,8 @@ def changed(found: list[Kernel]) -> list[Kernel]:
 
 
 def alike(found: list[Kernel]) -> list[Kernel]:
-    """The kernels whose code differs while registers, memory and waves stay within limits."""
+    """The kernels whose code differs without crossing a threshold."""
     return [kernel for kernel in found if kernel.evidence.verdict == "info"]
-
-
-def without_code(decision: Decision) -> list[RowFinding]:
-    """The rows for which no machine code was compared."""
-    return [row for row in decision.rows if row.code is None]
 
 
 def line(kernel: Kernel) -> Line:
@@ -70,7 +65,7 @@ def line(kernel: Kernel) -> Line:
     evidence = kernel.evidence
     word = result(evidence.verdict)
     return Line(
-        result=Safe(f"**{word}**") if evidence.verdict in WORSE else word,
+        result=words.tight(Safe(f"**{word}**" if evidence.verdict in WORSE else word)),
         key=code(evidence.compile_key, limit=KEY_LIMIT),
         shapes=Safe(f"{len(kernel.rows):,}"),
         vgpr=words.pair(evidence.base, evidence.head, "vgpr"),

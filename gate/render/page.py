@@ -80,6 +80,8 @@ def _long(decision: Decision) -> int:
 
 def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
     """Everything the templates may show, in lists of at most `cap` items."""
+    timed = decision.kind == "timing"
+    changed = rows.changed(decision) if timed else []
     behind = _MOST_BEHIND if cap is None else min(cap, _MOST_BEHIND)
     return {
         "title": headline.title(decision),
@@ -91,8 +93,9 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "coverage": sections.coverage(decision),
         "notes": sections.notes(decision),
         "not_judged": sections.reasons_not_judged(decision),
-        "changed": rows.listing(_changed_rows(decision), rows.line, cap=cap),
-        "unjudged": rows.listing(_unjudged_rows(decision), rows.line, cap=cap),
+        "changed": rows.lines(changed, cap=cap),
+        "all_changed": [words.reason(code) for code in rows.shared(changed)],
+        "unjudged": rows.lines(rows.unjudged(decision), cap=cap),
         "behind": rows.listing(rows.behind(decision), rows.line, cap=behind),
         "standings": rows.listing(decision.standings, sections.group, cap=cap),
         "geomean": sections.geomean(decision),
@@ -101,7 +104,7 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "error_rates": rows.listing(sections.error_rates(decision), lambda pair: pair, cap=cap),
         "problems": rows.listing(decision.problems, sections.problem, cap=cap),
         "waivers": rows.listing(decision.waivers, sections.waiver, cap=cap),
-        "controls": rows.listing(decision.controls, sections.control, cap=cap),
+        "controls": rows.listing(decision.controls if timed else (), sections.control, cap=cap),
         "commands": rows.listing(decision.commands, sections.command, cap=4),
         "disclaimer": Safe(CODEGEN_DISCLAIMER),
         **_code_lists(decision, cap=cap),
@@ -114,14 +117,6 @@ def _code_lists(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "kernels": rows.listing(machine_code.changed(found), machine_code.line, cap=cap),
         "alike": rows.listing(machine_code.alike(found), machine_code.line, cap=cap),
     }
-
-
-def _changed_rows(decision: Decision) -> list[Any]:
-    return rows.changed(decision) if decision.kind == "timing" else []
-
-
-def _unjudged_rows(decision: Decision) -> list[Any]:
-    return rows.unjudged(decision) if decision.kind == "timing" else rows.ordered(machine_code.without_code(decision))
 
 
 def marker(key: str, facts: Mapping[str, str]) -> Safe:

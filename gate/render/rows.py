@@ -16,6 +16,7 @@ S = TypeVar("S")
 OPEN = ("newly_incorrect", "newly_failed", "regressed", "missing", "waived", "improved", "fixed")
 UNJUDGED = ("not_comparable", "inconclusive", "not_run", "new")
 WORSE = frozenset({"newly_incorrect", "newly_failed", "regressed", "missing", "waived"})
+_FEWEST_SHARING = 4
 _RANK = {verdict: rank for rank, verdict in enumerate(words.VERDICT_WORDS)}
 
 
@@ -49,6 +50,7 @@ class Line:
     place: Safe
     times: Safe
     change: Safe
+    cell: Safe
     standing: Safe
     why: Safe
     shape_id: Safe
@@ -70,6 +72,8 @@ def changed(decision: Decision) -> list[RowFinding]:
 
 def unjudged(decision: Decision) -> list[RowFinding]:
     """The rows without a comparison: apart from unchanged ones, which were compared."""
+    if decision.kind == "codegen":
+        return ordered(row for row in decision.rows if row.code is None)
     return ordered(row for row in decision.rows if row.verdict in UNJUDGED)
 
 
@@ -100,17 +104,32 @@ def worst(decision: Decision) -> RowFinding | None:
     return min(rated, key=lambda row: (row.speedup_vs_best or 0.0, row.shape_id), default=None)
 
 
-def line(row: RowFinding) -> Line:
+def shared(found: Sequence[RowFinding]) -> tuple[str, ...]:
+    """The reason codes that all rows of a longer list have: said once, not in every row."""
+    if len(found) < _FEWEST_SHARING:
+        return ()
+    common = set(found[0].reasons).intersection(*(row.reasons for row in found))
+    return tuple(code for code in found[0].reasons if code in common and not words.said_by_verdict(code))
+
+
+def lines(found: Sequence[RowFinding], *, cap: int | None) -> Listing[Line]:
+    """The first rows of a list in words, without what `shared` says of all."""
+    above = frozenset(shared(found))
+    return listing(found, lambda row: line(row, told_above=above), cap=cap)
+
+
+def line(row: RowFinding, *, told_above: frozenset[str] = frozenset()) -> Line:
     """Everything that a text says of one row."""
     word = words.VERDICT_WORDS[row.verdict]
     return Line(
-        result=Safe(f"**{word}**") if row.verdict in WORSE else Safe(word),
+        result=words.tight(Safe(f"**{word}**" if row.verdict in WORSE else word)),
         shape=words.label(row),
         place=words.place(row),
         times=words.times(row.base_us, row.head_us),
         change=_change(row),
-        standing=standing(row),
-        why=_why(row),
+        cell=_cell(row),
+        standing=words.tight(standing(row)),
+        why=_why(row, told_above=told_above),
         shape_id=words.value(row.shape_id),
         classification=Safe(words.CLASS_WORDS[row.classification]) if row.classification else Safe("not classified"),
         evidence=escape(row.evidence) if row.evidence else Safe("none given"),
@@ -125,8 +144,19 @@ def _change(row: RowFinding) -> Safe:
     )
 
 
-def _why(row: RowFinding) -> Safe:
-    why = words.reasons(row)
+def _cell(row: RowFinding) -> Safe:
+    """Times, change and interval in a table cell, each on a line of its own."""
+    lines = [words.times(row.base_us, row.head_us)]
+    if words.finite(row.base_us) != words.finite(row.head_us):
+        lines = [words.side("base", row.base_us), words.side("head", row.head_us)]
+    if words.finite(row.ratio):
+        lines.append(words.change(row.ratio))
+        lines += [bounds for bounds in [words.interval(row.ci)] if bounds]
+    return joined("<br>", [words.tight(part) for part in lines])
+
+
+def _why(row: RowFinding, *, told_above: frozenset[str]) -> Safe:
+    why = words.reasons(row, told_above=told_above)
     if row.verdict != "inconclusive" or not words.finite(row.mde):
         return why
     return say("{why}; a slowdown of {mde} or more would have shown", why=why, mde=words.percent(row.mde))

@@ -96,7 +96,8 @@ def group(standing: Standing) -> Group:
 
 def control(movement: ControlMovement) -> Control:
     """One line of the controls."""
-    word = "not measured in the head" if movement.absent else "moved" if movement.moved else "steady"
+    word = "moved" if movement.moved else "steady" if words.finite(movement.ratio) else "not compared"
+    word = "not measured in the head" if movement.absent else word
     return Control(
         name=code(movement.provider, limit=60),
         rows=Safe(f"{movement.n:,}"),
@@ -168,6 +169,8 @@ def notes(decision: Decision) -> list[Safe]:
 def coverage(decision: Decision) -> Safe:
     """How many rows were judged and how many the policy asks for."""
     cover = decision.coverage
+    if not cover.required:
+        return Safe("No row could be judged")
     required = words.count(cover.required, "row")
     text = say("{judged} of {required} judged", judged=Safe(f"{cover.judged:,}"), required=required)
     if cover.share >= cover.required_share:
@@ -194,10 +197,9 @@ def geomean(decision: Decision) -> Safe:
     mean = decision.geomean
     if not words.finite(mean.vs_best):
         return Safe("No geomean against the best baseline: nothing was paired with one.")
-    return say(
-        "Geomean over {n} paired rows: {best} of the best baseline (weighted: {weighted}), {base} of the base.",
-        n=Safe(f"{mean.n:,}"),
-        best=words.speedup(mean.vs_best),
-        weighted=words.weighted(mean.weighted),
-        base=words.speedup(mean.vs_base),
-    )
+    parts = [say("{x} of the best baseline", x=words.speedup(mean.vs_best))]
+    if words.finite(mean.weighted):
+        parts.append(say("{x} of it by traffic weight", x=words.speedup(mean.weighted)))
+    if words.finite(mean.vs_base):
+        parts.append(say("{x} of the base", x=words.speedup(mean.vs_base)))
+    return say("Geomean over {n}: {parts}.", n=words.count(mean.n, "paired row"), parts=joined(", ", parts))

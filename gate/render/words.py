@@ -34,7 +34,7 @@ CODE_WORDS = {
     "missing": "missing",
     "still_failing": "still not compiling",
     "warn": "worth a look",
-    "info": "different with equal resources",
+    "info": "changed within limits",
     "fixed": "compiles again",
     "new": "new",
     "same": "same",
@@ -56,6 +56,8 @@ CLASS_WORDS = {
     "measurement_issue": "the measurement is in doubt",
     "baseline_unfair_or_unmatched": "the baseline does other work",
 }
+# Codes that only repeat the word of the verdict.
+_SAID_BY_VERDICT = frozenset({"slower", "faster", "newly_failed", "newly_incorrect", "missing", "waived", "fixed"})
 _FIRST_ARGS = ("M", "N", "K")
 _SHOWN_ARGS = 8
 
@@ -121,6 +123,11 @@ def microseconds(value: float | None) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}" if value < 1e9 else f"{value:.3g}"
 
 
+def side(arm: str, value: float | None) -> Safe:
+    """The time of one arm: `head 5.02 µs`, `head not measured`."""
+    return Safe(f"{arm} {microseconds(value)} µs" if finite(value) else f"{arm} {NOT_MEASURED}")
+
+
 def times(base: float | None, head: float | None) -> Safe:
     """Both times of a row: `5.00 → 6.02 µs`."""
     if not finite(base) and not finite(head):
@@ -129,6 +136,11 @@ def times(base: float | None, head: float | None) -> Safe:
         return Safe(f"{microseconds(base)} → {microseconds(head)} µs")
     old, new = (f"{microseconds(side)} µs" if finite(side) else NOT_MEASURED for side in (base, head))
     return Safe(f"{old} → {new}")
+
+
+def tight(text: Safe) -> Safe:
+    """Our own words and numbers in a table cell, on one line."""
+    return Safe(text.replace(" ", "&nbsp;"))
 
 
 def count(number: int, one: str, many: str | None = None) -> Safe:
@@ -165,12 +177,21 @@ def reason(text: str) -> Safe:
     return escape(sentence(text) if re.fullmatch(r"[a-z0-9_]+", text) else text, limit=160)
 
 
-def reasons(row: RowFinding) -> Safe:
-    """Why the row has its verdict: the sentences of its codes, then the detail."""
-    parts = [reason(text) for text in row.reasons[:4]]
-    if row.detail:
-        parts.append(escape(row.detail, limit=160))
+def reasons(row: RowFinding, *, told_above: frozenset[str] = frozenset()) -> Safe:
+    """Why the row has its verdict: what its codes say beyond the verdict, the detail, else the evidence."""
+    told = [text for text in row.reasons if text not in _SAID_BY_VERDICT and text not in told_above]
+    parts = [reason(text) for text in told[:4]]
+    if row.detail or (not parts and row.evidence):
+        parts.append(escape(row.detail or row.evidence, limit=160))
+    parts = parts or [reason(text) for text in row.reasons[:1] if text not in told_above]
+    if told_above and not parts:
+        return Safe("as said above")
     return joined("; ", list(dict.fromkeys(parts))) if parts else Safe("no reason given")
+
+
+def said_by_verdict(code: str) -> bool:
+    """Whether a reason code only repeats the word of its verdict."""
+    return code in _SAID_BY_VERDICT
 
 
 def value(item: Any) -> Safe:
@@ -204,4 +225,4 @@ def pair(base: CodeSide | None, head: CodeSide | None, field: str) -> Safe:
     if old == new:
         return Safe("none" if old is None else f"{old:,}")
     left, right = ("none" if number is None else f"{number:,}" for number in (old, new))
-    return Safe(f"{left} → **{right}**")
+    return tight(Safe(f"{left} → **{right}**"))
