@@ -46,6 +46,17 @@ def read_bytes(path: Path) -> bytes:
         ) from None
 
 
+def read_start(path: Path, size: int = 1 << 16) -> bytes:
+    """The first `size` bytes of a file. Raises UnusableInput if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise UnusableInput(
+            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
+        ) from None
+
+
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Number (from 1) and bytes of each non-blank line."""
     for number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):

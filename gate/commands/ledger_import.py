@@ -1,22 +1,18 @@
-"""`gate ledger import ...`: one verb per source; each replaces the rows of its own source kind in a ledger."""
+"""`gate ledger import ...`: shapes from AITER, from model dimensions, by hand and as probes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from gate.commands.ledger_files import stored_rows
-from gate.ledgers import aiter_model_shapes, matrices
-from gate.ledgers.draft import Draft, rows
-from gate.ledgers.upsert import upsert
-from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
-from gate.model.shape import Shape
-from gate.schemas.strict import loads
-from gate.store import LEDGER_FILE, read_bytes, write_jsonl
-
-FILE = click.Path(path_type=Path)
+from gate.commands.ledger_import_serving import atom_verb, sglang_verb
+from gate.commands.ledger_put import FILE, chosen_model, finish, ops_option, put, sizes, target_options
+from gate.ledgers import aiter_model_shapes, documents, manual, recipe, synthetic
+from gate.ledgers.draft import Draft
+from gate.ledgers.ops import DERIVE, usual_dtype
+from gate.model.problem import Problem, UnusableInput, WrongUsage
+from gate.store import read_bytes
 
 
 @click.group("import")
@@ -24,72 +20,13 @@ def import_group() -> None:
     """Bring shapes from a source into a ledger; running it again changes nothing."""
 
 
-def target_options(function: click.decorators.FC) -> click.decorators.FC:
-    """Where imported rows go: one ledger, or one op's folder each under a folder."""
-    function = click.option("--into", type=FILE, default=None, help="A ledger that takes the rows of all ops.")(
-        function
-    )
-    return click.option("--ledgers", type=FILE, default=None, help="A folder that takes each op's rows in OP/.")(
-        function
-    )
-
-
-def sizes(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """Whole numbers above zero, split by commas; `a:b:c` counts from a to b in steps of c."""
-    found: list[int] = []
-    for part in (value or "").split(","):
-        if not part.strip():
-            continue
-        try:
-            numbers = [int(piece) for piece in part.split(":")]
-        except ValueError:
-            raise click.BadParameter(f"{part!r} is not a whole number", ctx=context, param=parameter) from None
-        if len(numbers) == 3 and 0 < numbers[0] <= numbers[1] and numbers[2] > 0:
-            found += range(numbers[0], numbers[1] + 1, numbers[2])
-        elif len(numbers) == 1 and numbers[0] > 0:
-            found += numbers
-        else:
-            raise click.BadParameter(f"{part!r} is neither a size nor start:stop:step", ctx=context, param=parameter)
-    return tuple(dict.fromkeys(found))
-
-
-def put(drafts: Iterable[Draft], *, kinds: frozenset[str], into: Path | None, ledgers: Path | None) -> None:
-    """Upserts the drafts and says what changed. Raises WrongUsage without exactly one target."""
-    if (into is None) == (ledgers is None):
-        raise WrongUsage(Problem(what="give either --into FILE or --ledgers FOLDER", file=""))
-    by_op: dict[str, list[Draft]] = {}
-    for draft in drafts:
-        by_op.setdefault(draft.op_type, []).append(draft)
-    new = {op: rows(of_op, baselines={op: matrices.baselines(op)}) for op, of_op in by_op.items()}
-    if into is not None:
-        _store(into, [shape for op in sorted(new) for shape in new[op]], kinds)
-        return
-    assert ledgers is not None
-    for op in sorted(new):
-        _store(ledgers / op / LEDGER_FILE, new[op], kinds)
-
-
-def _store(path: Path, new: list[Shape], kinds: frozenset[str]) -> None:
-    change = upsert(stored_rows(path) if path.exists() else (), new, kinds=kinds)
-    write_jsonl(path, change.shapes)
-    click.echo(
-        f"{path}: {change.added} added, {change.changed} changed, {change.removed} removed, "
-        f"{change.unchanged} unchanged, {change.kept} of other sources kept"
-        + (f" ({change.elsewhere} imported rows were there already)" if change.elsewhere else "")
-    )
-
-
-def finish(problems: Iterable[Problem]) -> int:
-    """Reports what was not understood; the rest is imported all the same, and the exit code says so."""
-    found = tuple(problems)
-    for problem in found:
-        click.echo(str(problem), err=True)
-    return Exit.NO_VERDICT if found else Exit.PASS
+import_group.add_command(sglang_verb)
+import_group.add_command(atom_verb)
 
 
 @import_group.command("aiter-model-shapes")
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--m-values", callback=sizes, default="1,32,256,2048,16384", show_default=True, help="Tokens per step.")
+@click.option("--m-values", callback=sizes, default="1,32,256,2048,16384", show_default=True, help="Tokens a step.")
 @click.option("--batches", callback=sizes, default="1", show_default=True, help="Batches of attention.")
 @click.option("--seq-lens", callback=sizes, default="4096", show_default=True, help="Lengths of attention, in tokens.")
 @click.option("--tp", callback=sizes, default="8", show_default=True, help="Ranks of tensor parallelism.")
@@ -110,9 +47,10 @@ def aiter_verb(
     problems: list[Problem] = []
     counts: dict[str, int] = {}
     for path in files:
+        document = documents.parse(read_bytes(path), file=str(path))
         for ranks in tp:
             sweep = aiter_model_shapes.Sweep(m_values=m_values, batches=batches, seq_lens=seq_lens, tp=ranks)
-            found = aiter_model_shapes.read(_json(path), file=str(path), sweep=sweep)
+            found = aiter_model_shapes.read(document, file=str(path), sweep=sweep)
             drafts += [draft for draft in found.drafts if not kernels or draft.kernel_name in kernels]
             problems += [problem for problem in found.problems if problem not in problems]
             for name, count in found.counts.items():
@@ -124,8 +62,83 @@ def aiter_verb(
     return finish(problems)
 
 
-def _json(path: Path) -> object:
+@import_group.command("model-config")
+@click.option("--config", type=FILE, help="A Hugging Face config.json.")
+@click.option("--model", "name", help="A model of the project's own list, or the name for --config.")
+@click.option("--tp", callback=sizes, default="1", show_default=True, help="Ranks of tensor parallelism.")
+@click.option("--decode", callback=sizes, default="1,32,256", show_default=True, help="Requests of decode steps.")
+@click.option("--prefill", callback=sizes, default="2048,16384", show_default=True, help="Tokens of prefill steps.")
+@click.option("--context", callback=sizes, default="", help="Cached tokens a request, for attention.")
+@click.option("--dtype", help="Default: what each op is usually measured in.")
+@ops_option(DERIVE)
+@target_options
+def model_verb(
+    config: Path | None,
+    name: str | None,
+    tp: tuple[int, ...],
+    decode: tuple[int, ...],
+    prefill: tuple[int, ...],
+    context: tuple[int, ...],
+    dtype: str | None,
+    ops: tuple[str, ...],
+    into: Path | None,
+    ledgers: Path | None,
+) -> int:
+    """Shapes that follow from one model's dimensions."""
+    model = chosen_model(config, name)
+    sweeps = [
+        recipe.Sweep(
+            op=op,
+            models=(model.name,),
+            dtypes=(dtype or usual_dtype(op),),
+            tp=tp,
+            decode=decode,
+            prefill=prefill,
+            context=context,
+        )
+        for op in ops
+    ]
+    drafts = [draft for sweep in sweeps for draft in recipe.derived(sweep, {model.name: model})]
+    put(drafts, kinds=frozenset({"model_config"}), into=into, ledgers=ledgers)
+    return finish(())
+
+
+@import_group.command("manual")
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@target_options
+def manual_verb(files: tuple[Path, ...], into: Path | None, ledgers: Path | None) -> int:
+    """Shapes written by hand: a JSON or YAML list of {op_type, dtype, args, ...}."""
+    drafts: list[Draft] = []
+    problems: list[Problem] = []
+    for path in files:
+        found, faults = manual.read(documents.parse(read_bytes(path), file=str(path)), file=str(path))
+        drafts += found
+        problems += faults
+    if problems and not drafts:
+        raise UnusableInput(*problems)
+    put(drafts, kinds=frozenset({"manual"}), into=into, ledgers=ledgers)
+    return finish(problems)
+
+
+@import_group.command("synthetic")
+@ops_option(synthetic.PROBES)
+@target_options
+def synthetic_verb(ops: tuple[str, ...], into: Path | None, ledgers: Path | None) -> int:
+    """Boundary probes of each op: alignment edges, cliffs of the kernels' own dispatch, tiny and huge, dtypes."""
+    drafts = [draft for op in ops for draft in synthetic.drafts(op)]
+    put(drafts, kinds=frozenset({"synthetic"}), into=into, ledgers=ledgers)
+    return finish(())
+
+
+@import_group.command("diagnostic")
+@click.option("--op", required=True, help="The op that is probed.")
+@click.argument("shapes", nargs=-1, required=True, metavar="M,N,DTYPE...")
+@target_options
+def diagnostic_verb(op: str, shapes: tuple[str, ...], into: Path | None, ledgers: Path | None) -> int:
+    """Single shapes for a closer look, such as 32768,8192,bf16."""
     try:
-        return loads(read_bytes(path))
+        drafts = manual.diagnostic(op, shapes)
     except ValueError as error:
-        raise UnusableInput(Problem(what=str(error), file=str(path), fix="the file is cut off or damaged")) from None
+        raise WrongUsage(Problem(what=str(error), file="")) from None
+    put(drafts, kinds=frozenset({"diagnostic"}), into=into, ledgers=ledgers)
+    return finish(())

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from gate.ledgers import sources
+from gate.ledgers import documents, sources
 from gate.model.problem import Exit, UnusableInput
 from gate.schemas.check import KNOWN, FileReport, check
 from gate.schemas.recognise import recognise
@@ -18,7 +18,7 @@ from gate.store import read_bytes
 def report(path: Path) -> FileReport:
     """What the file is and everything wrong with it; a file that cannot be read is a problem too."""
     try:
-        data = read_bytes(path)
+        data = documents.unpacked(read_bytes(path), file=str(path))
     except UnusableInput as error:
         return FileReport(file=str(path), contract="unreadable", records=0, problems=error.problems)
     contract = recognise(data)

@@ -15,7 +15,7 @@ import msgspec
 from gate.ledgers.draft import Draft
 from gate.ledgers.ops import attention
 from gate.ledgers.ops.norms import EPS
-from gate.ledgers.ops.point import Cell, shard
+from gate.ledgers.ops.point import Cell, shard, size
 from gate.model.problem import Problem
 from gate.model.shape import Source, SourceKind
 
@@ -56,34 +56,31 @@ class Kernel(msgspec.Struct, frozen=True):
 
 
 def _size(entry: Mapping[str, Any], key: str) -> int:
-    value = entry[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{key} must be a positive whole number, not {value!r}")
-    return value
+    return size(entry[key], key)
 
 
 def _gemm(dtype: str, *, batched: bool = False) -> Handler:
     names = ("B", "N", "K") if batched else ("N", "K")
 
     def cells(entry: Mapping[str, Any], sweep: Sweep) -> Iterator[Cell]:
-        size = {name: _size(entry, name) for name in names}
+        sizes = {name: _size(entry, name) for name in names}
         split = entry.get("TP_dim")
-        if split in size:
-            size[split] = shard(size[split], sweep.tp)
+        if isinstance(split, str) and split in sizes:
+            sizes[split] = shard(sizes[split], sweep.tp)
         elif split not in (None, "null"):
             raise ValueError(f"TP_dim must be one of {', '.join(names)} or null, not {split!r}")
         for m in sweep.m_values:
-            yield Cell(dtype=dtype, args={"M": m, **size})
+            yield Cell(dtype=dtype, args={"M": m, **sizes})
 
     return cells
 
 
 def _moe(dtype: str) -> Handler:
     def cells(entry: Mapping[str, Any], sweep: Sweep) -> Iterator[Cell]:
-        size = {name: _size(entry, name) for name in ("E", "Dim1", "Dim2", "TopK")}
-        size["Dim2"] = shard(size["Dim2"], sweep.tp)
+        sizes = {name: _size(entry, name) for name in ("E", "Dim1", "Dim2", "TopK")}
+        sizes["Dim2"] = shard(sizes["Dim2"], sweep.tp)
         for m in sweep.m_values:
-            yield Cell(dtype=dtype, args={"M": m, **size})
+            yield Cell(dtype=dtype, args={"M": m, **sizes})
 
     return cells
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,16 +23,16 @@ ARCH = "gfx950"
 GPU = "MI350X"
 
 
-def row_major() -> Mapping[str, Any]:
+def row_major() -> dict[str, Any]:
     """The layout of every op whose tensors are contiguous, last axis fastest."""
     return {"row_major": True}
 
 
-NO_WEIGHT = Weight()
-
-
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """One shape that one model uses, before equal shapes of several models are one row."""
+    """One shape that one model uses, before equal shapes of several models are one row.
+
+    `occurrences` counts the steps or launches of a trace, `baseline_us` their kernel time where the trace has it.
+    """
 
     op_type: str
     model: str
@@ -42,6 +43,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     kernel_name: str = ""
     layout: Mapping[str, Any] = msgspec.field(default_factory=row_major)
     occurrences: int | None = None
+    baseline_us: float | None = None
     notes: str = ""
 
     @property
@@ -67,16 +69,16 @@ def physical(shape: Shape) -> tuple[Any, ...]:
 def rows(drafts: Iterable[Draft], *, baselines: Mapping[str, tuple[str, ...]]) -> list[Shape]:
     """Ledger rows in their stable order, one per (physical shape, stage).
 
-    Models of equal shapes are joined with "|" in the order they come; occurrences are summed and give
-    `traffic_weight`, the share of all occurrences of the same op (4 significant digits are kept beyond the point
-    as 6 decimals). `baselines` names the measured rivals of each op.
+    Models of equal shapes are joined with "|" in the order they come. Occurrences and times are summed and give
+    `traffic_weight` and `baseline_time_weight`: the row's share of its op's, to 6 decimals. `baselines` names the
+    measured rivals of each op.
     """
     groups: dict[tuple[Any, ...], list[Draft]] = {}
     for draft in drafts:
         groups.setdefault((draft.stage, *draft.physical), []).append(draft)
-    totals: dict[str, int] = {}
+    totals: dict[str, _Total] = {}
     for group in groups.values():
-        totals[group[0].op_type] = totals.get(group[0].op_type, 0) + (_occurrences(group) or 0)
+        totals[group[0].op_type] = totals.get(group[0].op_type, _Total()).plus(group)
     shapes = [
         _row(group, total=totals[group[0].op_type], rivals=baselines.get(group[0].op_type, ()))
         for group in groups.values()
@@ -84,20 +86,41 @@ def rows(drafts: Iterable[Draft], *, baselines: Mapping[str, tuple[str, ...]]) -
     return sorted(shapes, key=order_key)
 
 
-def _occurrences(group: list[Draft]) -> int | None:
+class _Total(msgspec.Struct, frozen=True):
+    """Occurrences and kernel time of one op's rows; what a row's shares are taken of."""
+
+    occurrences: int = 0
+    baseline_us: float = 0.0
+
+    def plus(self, group: list[Draft]) -> _Total:
+        return _Total(self.occurrences + (_count(group) or 0), self.baseline_us + (_time(group) or 0.0))
+
+    def weight(self, group: list[Draft]) -> Weight:
+        count, time = _count(group), _time(group)
+        return Weight(
+            occurrences=count,
+            traffic_weight=_share(count, self.occurrences),
+            baseline_time_weight=_share(time, self.baseline_us),
+        )
+
+
+def _count(group: list[Draft]) -> int | None:
     counts = [draft.occurrences for draft in group if draft.occurrences is not None]
     return sum(counts) if counts else None
 
 
-def _row(group: list[Draft], *, total: int, rivals: tuple[str, ...]) -> Shape:
+def _time(group: list[Draft]) -> float | None:
+    times = [draft.baseline_us for draft in group if draft.baseline_us is not None]
+    return math.fsum(times) if times else None
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None or not whole > 0 else round(part / whole, 6)
+
+
+def _row(group: list[Draft], *, total: _Total, rivals: tuple[str, ...]) -> Shape:
     first = group[0]
     model = "|".join(dict.fromkeys(name for draft in group for name in draft.model.split("|")))
-    occurrences = _occurrences(group)
-    weight = (
-        NO_WEIGHT
-        if occurrences is None
-        else Weight(occurrences=occurrences, traffic_weight=round(occurrences / total, 6) if total else None)
-    )
     layout, args = dict(first.layout), dict(first.args)
     return Shape(
         shape_id=compute_shape_id(
@@ -113,7 +136,7 @@ def _row(group: list[Draft], *, total: int, rivals: tuple[str, ...]) -> Shape:
         layout=layout,
         args=args,
         source=first.source,
-        weight=weight,
+        weight=total.weight(group),
         baselines_available=rivals,
         notes="; ".join(dict.fromkeys(draft.notes for draft in group if draft.notes)),
     )

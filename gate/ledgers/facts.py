@@ -25,7 +25,7 @@ class Moe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Mla(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ranks of multi-head latent attention and the parts of its heads; `q_lora` is None where queries have no latent."""
+    """Ranks of multi-head latent attention and the parts of its heads; without `q_lora` queries have no latent."""
 
     q_lora: int | None
     kv_lora: int

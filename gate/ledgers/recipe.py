@@ -71,7 +71,7 @@ def packaged_recipe() -> Recipe:
 
 def drafts(op: str, *, recipe: Recipe, models: Mapping[str, Model]) -> list[Draft]:
     """Everything frozen for `op`, one draft per (model, physical shape); no physical shape under two stages."""
-    found = [draft for sweep in recipe.derive if sweep.op == op for draft in _derived(sweep, models)]
+    found = [draft for sweep in recipe.derive if sweep.op == op for draft in derived(sweep, models)]
     for entry in recipe.traffic:
         if op in entry.ops:
             runs = serving.packaged_runs()
@@ -90,7 +90,8 @@ def points(sweep: Sweep) -> Iterator[Point]:
         yield Point(tokens=batch * length, tp=tp, phase="prefill", batch=batch, context=context)
 
 
-def _derived(sweep: Sweep, models: Mapping[str, Model]) -> Iterator[Draft]:
+def derived(sweep: Sweep, models: Mapping[str, Model]) -> Iterator[Draft]:
+    """The shapes of a sweep's models at its points. Raises UnusableInput for a model that is not in `models`."""
     for model in _chosen(sweep, models):
         for point, dtype in product(points(sweep), sweep.dtypes):
             for cell in DERIVE[sweep.op](model, point, dtype):

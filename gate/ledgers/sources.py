@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import tomllib
 from collections.abc import Callable, Mapping
 
-from gate.ledgers import aiter_model_shapes
-from gate.model.problem import Problem
-from gate.schemas.strict import loads
+from gate.ledgers import aiter_model_shapes, atom, documents, hf_config, manual, sglang_log, torch_trace
+from gate.model.problem import Problem, UnusableInput
 
+# How many records, what is wrong, and what the file is in words.
 Checked = tuple[int, tuple[Problem, ...], str]
 
 
 def _aiter(file: str, data: bytes) -> Checked:
-    try:
-        document = loads(data)
-    except ValueError as error:
-        return 0, (Problem(what=str(error), file=file, fix="the file is cut off or not strict JSON"),), ""
-    found = aiter_model_shapes.read(document, file=file, sweep=aiter_model_shapes.Sweep(m_values=(1,)))
-    return sum(found.counts.values()), found.problems, "AITER model shapes"
+    sweep = aiter_model_shapes.Sweep(m_values=(1,))
+    found = aiter_model_shapes.read(documents.parse(data, file=file), file=file, sweep=sweep)
+    return sum(found.counts.values()), found.problems, "AITER's model shapes"
+
+
+def _hf_config(file: str, data: bytes) -> Checked:
+    hf_config.read(documents.parse(data, file=file), file=file, name="any")
+    return 1, (), "model config"
+
+
+def _sglang_log(file: str, data: bytes) -> Checked:
+    lines = enumerate(io.BytesIO(data), start=1)
+    found = sglang_log.read(lines, file=file, reading=sglang_log.Reading())
+    return found.prefill_lines + found.decode_lines, found.problems, "SGLang server log"
+
+
+def _torch_trace(file: str, data: bytes) -> Checked:
+    found = torch_trace.read(documents.parse(data, file=file), file=file, model="any")
+    return sum(draft.occurrences or 0 for draft in found.drafts), found.problems, "torch profiler trace"
+
+
+def _manual(file: str, data: bytes) -> Checked:
+    document = documents.parse(data, file=file)
+    anchors, _ = atom.read(document, file=file)
+    if anchors:
+        return len(anchors), tuple(atom.read(document, file=file)[1]), "serving anchors"
+    drafts, problems = manual.read(document, file=file)
+    return len(drafts), tuple(problems), "manual shapes"
 
 
 def _toml(file: str, data: bytes) -> Checked:
@@ -30,14 +53,21 @@ def _toml(file: str, data: bytes) -> Checked:
 
 CHECKS: Mapping[str, Callable[[str, bytes], Checked]] = {
     "aiter_model_shapes": _aiter,
+    "hf_config": _hf_config,
+    "manual_shapes": _manual,
+    "sglang_log": _sglang_log,
     "toml": _toml,
+    "torch_trace": _torch_trace,
 }
 
 
 def check(kind: str, *, file: str, data: bytes) -> Checked:
     """Records, problems and a note on a source file; an empty or unknown file is a problem."""
     if kind in CHECKS:
-        return CHECKS[kind](file, data)
+        try:
+            return CHECKS[kind](file, data)
+        except UnusableInput as error:
+            return 0, error.problems, ""
     if kind == "empty":
         return 0, (Problem(what="the file is empty", file=file),), ""
     what = "its content is none of the contracts, nor a source that an importer reads"

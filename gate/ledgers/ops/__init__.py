@@ -7,6 +7,23 @@ from collections.abc import Mapping
 from gate.ledgers.ops import attention, gemms, moe, norms
 from gate.ledgers.ops.point import Derive
 
+# What an op is measured in where nothing else is said; 16-bit floats otherwise.
+NARROW = {
+    "blockscale_preshuffle_gemm": "fp8",
+    "fp8_gemm_rowscale": "fp8",
+    "mla_decode": "fp8",
+    "moe_blockscale": "fp8",
+    "moe_gemm": "fp8",
+    "pa_decode": "fp8",
+    "preshuffle_gemm": "fp8",
+}
+
+
+def usual_dtype(op: str) -> str:
+    """The dtype an op is measured in unless told otherwise."""
+    return NARROW.get(op, "bf16")
+
+
 DERIVE: Mapping[str, Derive] = {
     "batched_gemm": gemms.batched_gemm,
     "blockscale_preshuffle_gemm": gemms.quantised_gemm,

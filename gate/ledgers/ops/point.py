@@ -36,6 +36,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 Derive = Callable[[Model, Point, str], Iterator[Cell]]
 
 
+# No dimension of a kernel is larger; a source that says so is damaged.
+LARGEST = 2**40
+
+
+def size(value: object, what: str) -> int:
+    """`value` as a dimension. Raises ValueError if it is not a whole number from 1 to `LARGEST`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        raise ValueError(f"{what} is {str(value)[:40]!r}, not a positive whole number up to 2^40")
+    return value
+
+
 def shard(value: int, ranks: int) -> int:
     """A dimension split over `ranks`; never less than one, as a head that cannot be split is repeated."""
     return max(value // ranks, 1)

@@ -80,7 +80,9 @@ def mla_decode() -> Iterator[Cell]:
 def fused_rope_cache() -> Iterator[Cell]:
     """Rotary embedding with the cache write."""
 
-    def cell(tokens: int, notes: str, *, dim: int = 128, style: str = "neox", dtype: str = "bf16", **more: object) -> Cell:
+    def cell(
+        tokens: int, notes: str, *, dim: int = 128, style: str = "neox", dtype: str = "bf16", **more: object
+    ) -> Cell:
         args = rope_args(tokens=tokens, heads=8, kv_heads=1, head_dim=dim, style=style)
         return Cell(dtype=dtype, args={**args, **more}, notes=notes)  # type: ignore[dict-item]
 

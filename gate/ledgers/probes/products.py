@@ -41,7 +41,12 @@ def _eight_bit(variants: tuple[str, ...]) -> Iterator[Cell]:
 
 def batched_gemm() -> Iterator[Cell]:
     """One product per batch entry."""
-    for b, m, why in ((1, 128, "one entry"), (16, 15, "below one MFMA tile"), (16, 4097, "past a tile"), (257, 1, "many")):
+    for b, m, why in (
+        (1, 128, "one entry"),
+        (16, 15, "below one MFMA tile"),
+        (16, 4097, "past a tile"),
+        (257, 1, "many"),
+    ):
         yield Cell(dtype="bf16", args={"B": b, "M": m, "N": 512, "K": 128}, notes=why)
     for dtype in ("f16", "int8", "fp4", "mixed_a16w4"):
         yield Cell(dtype=dtype, args={"B": 16, "M": 256, "N": 512, "K": 128}, notes="dtype variant")
@@ -93,7 +98,11 @@ def moe_reduce() -> Iterator[Cell]:
     def cell(tokens: int, topk: int, dim: int, dtype: str, notes: str) -> Cell:
         return Cell(dtype=dtype, args={"num_tokens": tokens, "topk": topk, "model_dim": dim}, notes=notes)
 
-    for dim, why in ((2048, "exactly one tile"), (2056, "one vector past a tile"), (2040, "one vector short of a tile")):
+    for dim, why in (
+        (2048, "exactly one tile"),
+        (2056, "one vector past a tile"),
+        (2040, "one vector short of a tile"),
+    ):
         yield cell(256, 8, dim, "bf16", why)
     yield cell(256, 1, 4096, "bf16", "nothing to sum")
     yield cell(256, 16, 4096, "bf16", "many choices")
