@@ -20,14 +20,15 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
 
 
-def best(matrix: Matrix, *, candidate: Arm, base: Mapping[str, Arm], head: Mapping[str, Arm]) -> Best:
+def best(
+    matrix: Matrix, pinned: tuple[str, ...], *, candidate: Arm, base: Mapping[str, Arm], head: Mapping[str, Arm]
+) -> Best:
     """The standing of one row. `base` and `head` hold the arms of the pinned baselines.
 
     The incumbent is chosen on base's times, so that the samples being compared do not choose it; only where base has
     none is it chosen on head's (said in the reasons). A pinned baseline that was expected and is not there is named
     and never replaced by another: if it was the incumbent, the row has no standing.
     """
-    pinned = matrix.baselines
     absent = tuple(name for name in pinned if _expected(base[name], head[name]))
     known = {name: arm.time_us for name in pinned if (arm := base[name]).time_us is not None and _same(arm, candidate)}
     chosen = known or {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from gate.analysis import capture, physics
-from gate.analysis.arm import ABSENT, Arm, arm
+from gate.analysis.arm import Arm, arm
 from gate.analysis.book import Book
 from gate.analysis.capture import Launcher
 from gate.model.ledger import Ledger
@@ -19,56 +19,66 @@ DEFAULT_CANDIDATE = "flydsl"
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One ledger shape; `base` and `head` hold the arms of the candidate and of every pinned baseline."""
+    """One ledger shape; `base` and `head` hold the arms of the candidate and of every pinned baseline (`rivals`)."""
 
     shape: Shape
     matrix: Matrix | None
     candidate: str
+    rivals: tuple[str, ...]
     base: dict[str, Arm]
     head: dict[str, Arm]
 
     @property
     def base_arm(self) -> Arm:
         """The candidate's arm in base."""
-        return self.base.get(self.candidate, ABSENT)
+        return self.base[self.candidate]
 
     @property
     def head_arm(self) -> Arm:
         """The candidate's arm in head."""
-        return self.head.get(self.candidate, ABSENT)
+        return self.head[self.candidate]
 
 
 def lay_out(ledger: Ledger, matrices: Mapping[str, Matrix], *, base: Book, head: Book, policy: Policy) -> list[Cell]:
     """One cell per ledger shape, in the ledger's order."""
     shapes = {shape.shape_id: shape for shape in ledger.shapes}
-    void = tuple(capture.missing_launchers(book, shapes) for book in (base, head))
+    sides = tuple(
+        _Side(book=book, void=capture.missing_launchers(book, shapes), policy=policy.physics) for book in (base, head)
+    )
+    rivals = {op_type: matrix.baselines for op_type, matrix in matrices.items()}
     cells = []
     for shape in ledger.shapes:
         matrix = matrices.get(shape.op_type)
         candidate = matrix.candidate_provider if matrix else DEFAULT_CANDIDATE
-        providers = (candidate, *matrix.baselines) if matrix else (candidate,)
-        cells.append(
-            Cell(
-                shape=shape,
-                matrix=matrix,
-                candidate=candidate,
-                base=_arms(base, shape, providers, void=void[0], policy=policy.physics),
-                head=_arms(head, shape, providers, void=void[1], policy=policy.physics),
-            )
-        )
+        against = rivals.get(shape.op_type, ())
+        was, now = (side.arms(shape, (candidate, *against)) for side in sides)
+        cells.append(Cell(shape=shape, matrix=matrix, candidate=candidate, rivals=against, base=was, head=now))
     return cells
 
 
-def _arms(
-    book: Book, shape: Shape, providers: Iterable[str], *, void: frozenset[Launcher], policy: PhysicsPolicy
-) -> dict[str, Arm]:
-    return {
-        provider: possible(arm(book, shape_id=shape.shape_id, provider=provider), shape, void=void, policy=policy)
-        for provider in providers
-    }
+class _Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One run and what is known of all its rows: launchers whose graphs are void, whether physics is checked."""
+
+    book: Book
+    void: frozenset[Launcher]
+    policy: PhysicsPolicy
+
+    def arms(self, shape: Shape, providers: Iterable[str]) -> dict[str, Arm]:
+        """The arms of one shape by provider. All of a run's rows of a shape share a GPU, so the bound is kept."""
+        bounds: dict[str | None, physics.Bound | None] = {}
+        result = {}
+        for provider in providers:
+            one = arm(self.book, shape_id=shape.shape_id, provider=provider)
+            if one.time_us is not None and one.outcome is not None:
+                name = one.outcome.gpu
+                if self.policy.enabled and name not in bounds:
+                    bounds[name] = physics.bound(shape, name)
+                one = possible(one, shape, void=self.void, bound=bounds.get(name), slack=self.policy.slack)
+            result[provider] = one
+        return result
 
 
-def possible(one: Arm, shape: Shape, *, void: frozenset[Launcher], policy: PhysicsPolicy) -> Arm:
+def possible(one: Arm, shape: Shape, *, void: frozenset[Launcher], bound: physics.Bound | None, slack: float) -> Arm:
     """The arm, or why its time cannot be true: a graph without the kernel, a time below the hardware's bound."""
     outcome, time = one.outcome, one.time_us
     if outcome is None or time is None:
@@ -78,8 +88,8 @@ def possible(one: Arm, shape: Shape, *, void: frozenset[Launcher], policy: Physi
             f"graph {time:.4g} us against eager {outcome.eager_median_us or 0:.4g} us; the launcher misses its graph"
         )
         return Arm(state="unusable", outcome=outcome, reasons=("partial_capture",), detail=detail)
-    bound = physics.bound_us(shape, outcome) if policy.enabled else None
-    if bound is not None and time < bound * (1 - policy.slack):
-        detail = f"{time:.4g} us is less than the {bound:.4g} us that {outcome.gpu} needs"
+    least = bound.of(outcome) if bound is not None else 0.0
+    if time < least * (1 - slack):
+        detail = f"{time:.4g} us is less than the {least:.4g} us that {outcome.gpu} needs"
         return Arm(state="unusable", outcome=outcome, reasons=("physics",), detail=detail)
     return one

@@ -40,7 +40,7 @@ def compare(cells: Iterable[Cell], policy: Policy) -> Controls:
     stale: set[str] = set()
     pinned: dict[str, bool] = {}
     for cell in cells:
-        for provider in cell.matrix.baselines if cell.matrix else ():
+        for provider in cell.rivals:
             old, new = cell.base[provider], cell.head[provider]
             pinned[provider] = pinned.get(provider, False) or new.state != "absent"
             sample = _sample(cell.shape.op_type, provider, old, new, policy, stale)

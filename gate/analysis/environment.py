@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from gate.analysis.book import Book
 from gate.model.decision import Environment
-from gate.model.outcome import Outcome
 
-FIELDS = (
+STACK_FIELDS = (
     "gpu",
     "arch",
     "rocm_version",
@@ -16,12 +16,11 @@ FIELDS = (
     "torch_version",
     "triton_version",
     "sglang_commit",
-    "flydsl_version",
-    "llvm_version",
-    "kernels_sha",
-    "timing_method",
-    "cache_state",
 )
+ROW_FIELDS = ("timing_method", "cache_state", "candidate_commit")
+COMPARED = frozenset({*STACK_FIELDS, "timing_method", "cache_state"})
+_of_stack = attrgetter(*STACK_FIELDS)
+_of_row = attrgetter(*ROW_FIELDS)
 MOST_VALUES = 6
 
 
@@ -33,30 +32,29 @@ def compare(base: Book, head: Book, candidates: Iterable[str]) -> Environment:
     """
     names = frozenset(candidates)
     was, now = _stack(base, names), _stack(head, names)
-    differences = tuple(field for field in was if field in now and was[field] != now[field])
-    one_sided = tuple(field for field in FIELDS if (field in was) != (field in now)) if was and now else ()
-    commits = {"candidate_commit"}
-    return Environment(
-        base=was, head=now, differences=tuple(name for name in (*differences, *one_sided) if name not in commits)
-    )
+    both = bool(was) and bool(now)
+    differences = (name for name in sorted({*was, *now} & COMPARED) if both and was.get(name) != now.get(name))
+    return Environment(base=was, head=now, differences=tuple(differences))
 
 
 def _stack(book: Book, candidates: frozenset[str]) -> dict[str, str]:
-    found: dict[str, set[str]] = {}
-    for outcome in book:
-        _add(found, outcome, FIELDS[:-2])
-        if outcome.provider in candidates:
-            _add(found, outcome, ("timing_method", "cache_state", "candidate_commit"))
-        elif outcome.baseline_commit:
-            found.setdefault(f"{outcome.provider}_commit", set()).add(outcome.baseline_commit)
-    return {field: _join(values) for field, values in sorted(found.items())}
-
-
-def _add(found: dict[str, set[str]], outcome: Outcome, fields: tuple[str, ...]) -> None:
-    for field in fields:
-        value = getattr(outcome, field)
-        if value is not None:
-            found.setdefault(field, set()).add(value)
+    stacks = {_of_stack(outcome) for outcome in book}
+    measured = {_of_row(outcome) for name in candidates for outcome in book.rows.get(name, {}).values()}
+    commits = {
+        (f"{provider}_commit", outcome.baseline_commit)
+        for provider, rows in book.rows.items()
+        if provider not in candidates
+        for outcome in rows.values()
+    }
+    found: dict[str, set[str | None]] = {}
+    for names, tuples in ((STACK_FIELDS, stacks), (ROW_FIELDS, measured)):
+        for values in tuples:
+            for name, value in zip(names, values, strict=True):
+                found.setdefault(name, set()).add(value)
+    for name, commit in commits:
+        found.setdefault(name, set()).add(commit)
+    told = {name: {value for value in values if value} for name, values in sorted(found.items())}
+    return {name: _join(values) for name, values in told.items() if values}
 
 
 def _join(values: set[str]) -> str:

@@ -25,12 +25,11 @@ def standing(cell: Cell) -> Best:
     """The best baseline of a cell; a row without a timed candidate has none."""
     if cell.matrix is None or not cell.head_arm.timed:
         return Best(absent=_absent(cell))
-    return best(cell.matrix, candidate=cell.head_arm, base=cell.base, head=cell.head)
+    return best(cell.matrix, cell.rivals, candidate=cell.head_arm, base=cell.base, head=cell.head)
 
 
 def _absent(cell: Cell) -> tuple[str, ...]:
-    names = cell.matrix.baselines if cell.matrix else ()
-    return tuple(name for name in names if cell.head[name].state == "absent")
+    return tuple(name for name in cell.rivals if cell.head[name].state == "absent")
 
 
 def apply_waivers(

@@ -115,12 +115,13 @@ def _decision(
     cover = decide.coverage(rows, policy)
     tested = sum(1 for row in rows if row.estimate is not None and row.estimate.kind == "blocks")
     refused_design = design.refusal(policy, n_tests=tested) if tested else None
-    codegen = _is_codegen(cells)
+    methods = _methods(cells)
+    codegen = methods == {"codegen"}
     facts = decide.Facts(
         codegen=codegen,
         ledger_refused=bool(inputs.ledger.problems),
         rows_refused=bool(inputs.base.problems or inputs.head.problems),
-        mixed_kinds=any("mixed_kinds" in row.reasons for row in rows) or (codegen and tested > 0),
+        mixed_kinds="codegen" in methods and not codegen,
         base_empty=books[0].empty,
         head_empty=books[1].empty,
         cannot_fail=refused_design is not None,
@@ -153,15 +154,14 @@ def _decision(
     )
 
 
-def _is_codegen(cells: Sequence[Cell]) -> bool:
-    """A run is a machine-code run when it has candidate rows of that kind and none with a time."""
-    methods = {
+def _methods(cells: Sequence[Cell]) -> frozenset[str | None]:
+    """How the candidate's usable rows were measured, in base or head; codegen is machine code without a time."""
+    return frozenset(
         arm.outcome.timing_method
         for cell in cells
         for arm in (cell.base_arm, cell.head_arm)
         if arm.state == "ok" and arm.outcome is not None
-    }
-    return methods == {"codegen"}
+    )
 
 
 def _counts(found: Iterable[RowFinding]) -> dict[str, int]:

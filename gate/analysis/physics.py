@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     flops: float = 0.0
 
 
+@lru_cache(maxsize=64)
 def gpu(name: str | None) -> Gpu | None:
     """The GPU whose name appears in `name`, else None."""
     text = (name or "").upper()
@@ -108,25 +110,35 @@ def work(shape: Shape) -> Work | None:
     return result if math.isfinite(result.bytes) and result.bytes > 0 else None
 
 
-def bound_us(shape: Shape, outcome: Outcome) -> float | None:
-    """The least time in microseconds for this row's GPU and cache state, None where it cannot be told.
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """The least microseconds of a shape on one GPU: from memory if it is cold, and from its operations alone."""
+
+    cold_us: float
+    hot_us: float
+
+    def of(self, outcome: Outcome) -> float:
+        """The bound that holds for a row's cache state."""
+        return self.cold_us if outcome.cache_state in COLD else self.hot_us
+
+
+def bound(shape: Shape, gpu_name: str | None) -> Bound | None:
+    """The bounds of a shape on a GPU, None where either is unknown.
 
     A footprint that fits twice into the caches may never reach memory unless the row is cold.
     """
-    device, cost = gpu(outcome.gpu), work(shape)
+    device, cost = gpu(gpu_name), work(shape)
     if device is None or cost is None:
         return None
     size = ELEMENT_BYTES[shape.dtype.lower()]
     peak = device.flops_16 if size >= 2 else device.flops_8 if size >= 1 else device.flops_4
-    seconds = cost.flops / peak
-    if outcome.cache_state in COLD or cost.bytes > 2 * device.cache_bytes:
-        seconds = max(seconds, cost.bytes / device.bytes_per_s)
-    return seconds * 1e6 if seconds > 0 else None
+    operations, memory = cost.flops / peak * 1e6, cost.bytes / device.bytes_per_s * 1e6
+    streams = cost.bytes > 2 * device.cache_bytes
+    return Bound(cold_us=max(operations, memory), hot_us=max(operations, memory) if streams else operations)
 
 
 def share_of_peak(shape: Shape, outcome: Outcome) -> float | None:
     """The bound over the measured time: 1 is a kernel at the roofline."""
-    bound = bound_us(shape, outcome)
-    if bound is None or outcome.median_us is None or outcome.median_us <= 0:
+    found = bound(shape, outcome.gpu)
+    if found is None or outcome.median_us is None or outcome.median_us <= 0:
         return None
-    return bound / outcome.median_us
+    return found.of(outcome) / outcome.median_us or None

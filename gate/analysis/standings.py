@@ -63,7 +63,7 @@ def _baselines(cells: Sequence[Cell], findings: Sequence[RowFinding]) -> Iterato
     speedups: dict[str, list[float]] = {}
     weighted: dict[str, list[tuple[float, float]]] = {}
     for cell, finding in zip(cells, findings, strict=True):
-        for provider in cell.matrix.baselines if cell.matrix else ():
+        for provider in cell.rivals:
             speedups.setdefault(provider, [])
             speedup = _against(cell, provider)
             if speedup is not None:

@@ -40,8 +40,8 @@ def _launch_floor(gpu: str, times: list[float], policy: Policy) -> float | None:
     valid = [time for time in times if 0 < time < math.inf]
     if len(valid) >= FLOOR_ROWS:
         own = float(np.quantile(valid, FLOOR_QUANTILE))
-        # Fast rows show the floor only if they are not slower than what the GPU is known to need.
-        return own if not declared or own < 2 * declared[0] else declared[0]
+        # Far from the known floor, the fastest rows are long kernels or void graphs and show nothing.
+        return own if not declared or 0.5 * declared[0] < own < 2 * declared[0] else declared[0]
     return declared[0] if declared else None
 
 

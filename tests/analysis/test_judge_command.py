@@ -1,0 +1,160 @@
+"""`gate judge` and `gate policy` as a person or a workflow calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from gate import store
+from gate.cli import run
+from tests.analysis import build
+
+LEDGER = build.ledger()
+
+
+def lay_out(folder: Path, **replaced: str) -> list[str]:
+    """The files of a clean judgement in `folder` and the command line for them."""
+    shown = msgspec.to_builtins(build.matrix())
+    texts = {
+        "shape_ledger.jsonl": lines(LEDGER.shapes),
+        "baseline_matrix.yaml": yaml.safe_dump(shown),
+        "base.jsonl": lines(build.run(LEDGER, seed=1).outcomes),
+        "head.jsonl": lines(build.run(LEDGER, seed=2).outcomes),
+        **replaced,
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    command = ["judge", "--out", str(folder / "out"), "--today", "2026-06-01"]
+    for option, name in (("ledger", "shape_ledger.jsonl"), ("matrix", "baseline_matrix.yaml")):
+        command += [f"--{option}", str(folder / name)]
+    return [*command, "--base", str(folder / "base.jsonl"), "--head", str(folder / "head.jsonl")]
+
+
+def lines(records: Any) -> str:
+    return "".join(store.encode(record).decode() + "\n" for record in records)
+
+
+def decision(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "out" / "decision.json").read_text())
+    return found
+
+
+def test_a_clean_judgement_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lay_out(tmp_path)) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "comment.md", "decision.json", "regression_summary.md", "regressions.jsonl", "status.json", "step_summary.md",
+    ]  # fmt: skip
+    assert decision(tmp_path)["gate"] == "pass"
+    assert "PASS" in capsys.readouterr().out
+
+
+def test_regressions_are_listed_worst_first(tmp_path: Path) -> None:
+    head = build.run(LEDGER, seed=2, factors={1: 1.5, 3: 3.0, 5: 2.0})
+    broken = build.edit(head, 7, LEDGER, benchmark_status="failed", median_us=None, blocks_us=None)
+    assert run(lay_out(tmp_path, **{"head.jsonl": lines(broken.outcomes)})) == 1
+    listed = [json.loads(line) for line in (tmp_path / "out" / "regressions.jsonl").read_text().splitlines()]
+    order = [LEDGER.shapes[index].shape_id for index in (7, 3, 5, 1)]
+    assert [row["shape_id"] for row in listed] == order
+
+
+def test_twice_the_same_bytes_wherever_the_files_lie(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        run(lay_out(tmp_path / name, **{"head.jsonl": lines(build.run(LEDGER, seed=2).outcomes) + "{cut"}))
+    first, second = ((tmp_path / name / "out" / "decision.json").read_bytes() for name in ("one", "two"))
+    assert first == second
+
+
+UNUSABLE: list[tuple[dict[str, str], str]] = [
+    ({"shape_ledger.jsonl": ""}, "the ledger holds no shape"),
+    ({"baseline_matrix.yaml": "kernel: [\n"}, "not valid YAML"),
+    ({"baseline_matrix.yaml": "kernel: rmsnorm\n"}, "not a baseline matrix"),
+]
+
+
+@pytest.mark.parametrize(("replaced", "message"), UNUSABLE)
+def test_an_unusable_input_still_leaves_a_decision(
+    replaced: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lay_out(tmp_path, **replaced)) == 2
+    found = decision(tmp_path)
+    assert (found["gate"], found["decision"], found["reasons"]) == ("no_verdict", "blocked", ["unusable_input"])
+    assert message in found["problems"][0]
+    assert str(tmp_path) not in found["problems"][0]
+    assert (tmp_path / "out" / "comment.md").exists()
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_wrong_policy_refuses_to_run_and_names_the_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.toml").write_text("[ceilingz]\nslower = 1.05\n")
+    assert run([*lay_out(tmp_path), "--policy", str(tmp_path / "policy.toml")]) == 2
+    assert "unknown key ceilingz; did you mean ceilings?" in capsys.readouterr().err
+    assert decision(tmp_path)["gate"] == "no_verdict"
+
+
+def test_missing_options_are_wrong_usage() -> None:
+    assert run(["judge", "--ledger", "x"]) == 64
+
+
+BAD_LINES = [
+    '{"shape_id": NaN}',
+    '{"us_median": 3, "status": "ok"}',
+    '{"half": ',
+    "[]",
+    '"text"',
+    '{"median_us": 1e400}',
+]
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_is_refused_with_its_number_and_the_rest_is_judged(line: str, tmp_path: Path) -> None:
+    head = lines(build.run(LEDGER, seed=2).outcomes)
+    assert run(lay_out(tmp_path, **{"head.jsonl": head + line + "\n"})) == 2
+    found = decision(tmp_path)
+    assert found["counts"]["unchanged"] == 8
+    assert found["problems"][0].startswith("head line 33: ")
+
+
+@pytest.mark.parametrize("time", ["NaN", "Infinity", "1e400"])
+def test_a_time_that_json_cannot_hold_names_its_row(time: str, tmp_path: Path) -> None:
+    rows = [store.encode(row).decode() for row in build.run(LEDGER, seed=2).outcomes]
+    row = json.loads(rows[16])
+    rows[16] = json.dumps(row | {"median_us": "@"}).replace('"@"', time)
+    assert run(lay_out(tmp_path, **{"head.jsonl": "\n".join(rows)})) == 2
+    found = decision(tmp_path)["rows"][4]
+    assert (found["verdict"], found["reasons"]) == ("not_comparable", ["refused"])
+
+
+def test_folders_hold_one_op_each(tmp_path: Path) -> None:
+    ops = ("rmsnorm", "softmax")
+    for op in ops:
+        ledger = build.ledger(3, op_type=op)
+        for part, side in (("ledgers", None), ("base", 1), ("head", 2)):
+            folder = tmp_path / part / op
+            folder.mkdir(parents=True)
+            if side is None:
+                (folder / "shape_ledger.jsonl").write_text(lines(ledger.shapes))
+                (folder / "baseline_matrix.yaml").write_text(yaml.safe_dump(msgspec.to_builtins(build.matrix(op))))
+            else:
+                (folder / "benchmark_results.jsonl").write_text(lines(build.run(ledger, seed=side).outcomes))
+    given = {"ledger": "ledgers", "matrix": "ledgers", "base": "base", "head": "head", "out": "out"}
+    command = [part for option, name in given.items() for part in (f"--{option}", str(tmp_path / name))]
+    assert run(["judge", *command, "--json"]) == 0
+    assert {row["op_type"] for row in decision(tmp_path)["rows"]} == set(ops)
+
+
+def test_policy_explain_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.toml").write_text("[thresholds]\nslower = 0.02\n")
+    assert run(["policy", "explain", "--policy", str(tmp_path / "policy.toml")]) == 0
+    shown = capsys.readouterr().out
+    assert "thresholds.slower = 0.02   (default 0.01)" in shown
+    assert "confirm.alpha = 0.01\n" in shown
+    assert run(["policy", "check", "--policy", str(tmp_path / "policy.toml")]) == 0
+    assert run(["policy", "check"]) == 64
