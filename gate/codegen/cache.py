@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from gate.codegen import checkout
 from gate.codegen.keys import CompileCase
 from gate.model.codegen import CodegenRecord, Toolchain
 
@@ -22,8 +23,15 @@ KEPT = frozenset({"ok", "failed", "unsupported"})
 
 
 def entry_path(directory: Path, toolchain: Toolchain, case: CompileCase, *, worker_sha: str) -> Path:
-    """Return the file of one case: SHA-256 over everything that decides its code."""
-    identity = [worker_sha, msgspec.to_builtins(toolchain), msgspec.to_builtins(case)]
+    """Return the file of one case: SHA-256 over everything that decides its code.
+
+    A case that knows its own sources is not named by the rest of the checkout, so a commit that touches one family
+    leaves the others where they were.
+    """
+    decides = msgspec.structs.replace(toolchain, kernels_commit=None)
+    if case.source_sha is not None:
+        decides = msgspec.structs.replace(decides, kernels_sha=case.source_sha)
+    identity = [worker_sha, msgspec.to_builtins(decides), msgspec.to_builtins(case)]
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return directory / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
@@ -59,6 +67,9 @@ def sources_sha(*paths: Path) -> str:
 
 def case_of(record: CodegenRecord) -> CompileCase:
     """The case a record answers."""
+    if record.toolchain.kernels == checkout.NAME:
+        case = checkout.case_of(record.op_type, record.dtype, record.constexprs)
+        return msgspec.structs.replace(case, source_sha=record.source_sha)
     return CompileCase(
         compile_key=record.compile_key,
         op_type=record.op_type,

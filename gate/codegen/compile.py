@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen import cache
+from gate.codegen import cache, checkout, device_libs
 from gate.codegen.isa import IsaError, read_isa
 from gate.codegen.keys import CompileCase, unique_cases
 from gate.codegen.pool import Pool, Reply, StartError
@@ -21,6 +21,7 @@ from gate.model.codegen import CodegenRecord, Toolchain
 
 HERE = Path(__file__).resolve().parent
 WORKER = HERE / "worker.py"
+BIND = HERE / "bind.py"
 STAND_IN = HERE / "torch_stand_in.py"
 CANARIES = HERE / "canaries"
 PROBE_SECONDS = 60.0
@@ -36,8 +37,11 @@ def find_toolchain(
     kernels_dir: Path = CANARIES,
     arch: str = "gfx950",
     kernels_commit: str | None = None,
+    toolkit: Path | None = None,
 ) -> Toolchain:
     """Return what would compile: the wheel in `python`, its LLVM, and the kernels, without importing FlyDSL.
+
+    `kernels_dir` is a folder of `<op>.py` files like the canaries, or a FlyDSL checkout with its `kernels` folder.
 
     Raises ToolchainError when `python` does not run or holds no FlyDSL.
     """
@@ -55,11 +59,17 @@ def find_toolchain(
         flydsl_version=reply["flydsl_version"],
         llvm=reply["llvm"],
         flydsl_sha=reply["flydsl_sha"],
-        kernels=kernels_dir.resolve().name,
-        kernels_sha=cache.sources_sha(kernels_dir),
+        kernels=checkout.NAME if is_checkout(kernels_dir) else kernels_dir.resolve().name,
+        kernels_sha=cache.sources_sha(kernels_dir / "kernels" if is_checkout(kernels_dir) else kernels_dir),
         kernels_commit=kernels_commit,
         arch=arch,
+        device_libs=device_libs.sha(toolkit) if toolkit else None,
     )
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a folder of kernels is a FlyDSL checkout."""
+    return (folder / "kernels").is_dir()
 
 
 def compile_cases(
@@ -73,16 +83,19 @@ def compile_cases(
     on_record: Callable[[CodegenRecord], None] | None = None,
     cache_dir: Path | None = None,
     toolchain: Toolchain | None = None,
+    toolkit: Path | None = None,
+    installed_torch: bool = False,
 ) -> tuple[CodegenRecord, ...]:
     """Compile each compile key once and return one record per key, in the order of first appearance.
 
-    `python` is the interpreter whose FlyDSL compiles, `kernels_dir` a directory of `<op>.py` files like the canaries,
-    `timeout_s` the wall time one case may take. `on_record` hears of each record as it arrives, in the caller's
-    thread. With `cache_dir`, what was compiled before is read back. A case that fails, hangs or kills its worker is a
-    record like any other. Raises ToolchainError when FlyDSL is unusable; an exception or interrupt ends the workers.
+    `python` is the interpreter whose FlyDSL compiles, `kernels_dir` as for `find_toolchain`, `toolkit` a folder laid
+    out like ROCm's that holds the device libraries, `installed_torch` whether torch itself is used, `timeout_s` the
+    wall time one case may take. `on_record` hears of each record as it arrives, in the caller's thread. With
+    `cache_dir`, what was compiled before is read back. A case that fails, hangs or kills its worker is a record like
+    any other. Raises ToolchainError when FlyDSL is unusable; an exception or interrupt ends the workers.
     """
-    unique = unique_cases(cases)
-    tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch)
+    unique = _with_sources(unique_cases(cases), kernels_dir)
+    tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
     places = _places(unique, tools, cache_dir)
     records: dict[str, CodegenRecord] = {}
 
@@ -101,6 +114,8 @@ def compile_cases(
             keep(case, kept)
 
     command = [python, str(WORKER), "--kernels", str(kernels_dir.resolve()), "--arch", arch]
+    command += ["--toolkit", str(toolkit)] if toolkit else []
+    command += ["--installed-torch"] if installed_torch else []
     with closing(_answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)) as answers:
         for case, reply in answers:
             if cache_dir:
@@ -109,8 +124,15 @@ def compile_cases(
     return tuple(records[case.compile_key] for case in unique)
 
 
+def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[CompileCase, ...]:
+    if not is_checkout(kernels_dir):
+        return cases
+    sources = checkout.Sources(kernels_dir.resolve())
+    return tuple(msgspec.structs.replace(case, source_sha=sources.sha(case.parts)) for case in cases)
+
+
 def _places(cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None) -> dict[str, Path]:
-    worker_sha = cache.sources_sha(WORKER, STAND_IN)
+    worker_sha = cache.sources_sha(WORKER, BIND, STAND_IN)
     directory = cache_dir or Path()
     return {case.compile_key: cache.entry_path(directory, tools, case, worker_sha=worker_sha) for case in cases}
 
@@ -147,6 +169,7 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
         "constexprs": case.constexprs,
         "toolchain": toolchain,
         "arch": toolchain.arch,
+        "source_sha": case.source_sha,
         "compile_seconds": float(seconds) if seconds is not None else None,
     }
     if reply["status"] != "ok":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from gate.codegen.families.kernel import Part
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape
 
@@ -21,12 +22,18 @@ BUFFER_BYTES = 2**32
 
 
 class CompileCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What the compiler must be asked: a readable key, and the op, dtype and constexprs it stands for."""
+    """What the compiler must be asked: a readable key, and the op, dtype and constexprs it stands for.
+
+    `parts` are the launches of a checkout's kernel (a kernel of the gate's own needs none), `source_sha` the hash of
+    the files that such a kernel can reach.
+    """
 
     compile_key: str
     op_type: str
     dtype: str
     constexprs: dict[str, Constexpr]
+    parts: tuple[Part, ...] = ()
+    source_sha: str | None = None
 
 
 class Unsupported(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,13 +32,8 @@ HERE = Path(__file__).resolve().parent
 TORCH_NAME = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 LLVM_HASH = re.compile(rb"\d+\.\d+\.\d+git [0-9a-f]{40}")
 BINARY_STEP = re.compile(r"^gpu-module-to-binary\{.*\}$")
-ISA_STEP = "gpu-module-to-binary{format=isa section= toolkit=}"
 ASSEMBLY = re.compile(r'assembly\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
 MLIR_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
-
-
-class Unsupported(Exception):
-    """The kernels directory does not offer what a case asks for; the message says what was expected and found."""
 
 
 def unescape(text: str) -> str:
@@ -109,23 +104,28 @@ def probe() -> dict[str, str]:
 def load_by_path(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Unsupported(f"cannot load {path.name}")
+        raise ImportError(f"cannot load {path.name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def capture_assembly() -> list[str]:
+bind = load_by_path("bind", HERE / "bind.py")
+Unsupported: type[Exception] = bind.Unsupported
+
+
+def capture_assembly(toolkit: str) -> list[str]:
     """Make every FlyDSL compile in this process stop at assembly, and return the list its modules are appended to."""
     jit = importlib.import_module("flydsl.compiler.jit_function")
     rocm = importlib.import_module("flydsl.compiler.backends.rocm").RocmBackend
+    isa_step = f"gpu-module-to-binary{{format=isa section= toolkit={toolkit}}}"
     modules: list[str] = []
     fragments: Callable[..., list[str]] = rocm.pipeline_fragments
     compile_module: Callable[..., Any] = jit.MlirCompiler.compile.__func__
 
     def to_assembly(self: Any, **options: Any) -> list[str]:
-        return [BINARY_STEP.sub(ISA_STEP, step) for step in fragments(self, **options)]
+        return [isa_step if BINARY_STEP.match(step) else step for step in fragments(self, **options)]
 
     def compile_and_keep(cls: Any, *args: Any, **options: Any) -> Any:
         module = compile_module(cls, *args, **options)
@@ -150,14 +150,15 @@ def check_signature(build: Callable[..., Any], constexprs: dict[str, Any]) -> No
 class Compiler:
     """One imported FlyDSL, the kernels of one directory, and the modules it has compiled."""
 
-    def __init__(self, kernels: Path, *, installed_torch: bool) -> None:
+    def __init__(self, kernels: Path, *, installed_torch: bool, toolkit: str) -> None:
         if installed_torch:
             self.torch: Any = importlib.import_module("torch")
         else:
             self.torch = load_by_path("torch_stand_in", HERE / "torch_stand_in.py").install()
-        importlib.import_module("flydsl.compiler")
-        self.stream: Any = importlib.import_module("flydsl.expr").Stream
-        self.modules = capture_assembly()
+        self.front: Any = importlib.import_module("flydsl.compiler")
+        self.expr: Any = importlib.import_module("flydsl.expr")
+        self.jit_type: type = importlib.import_module("flydsl.compiler.jit_function").JitFunction
+        self.modules = capture_assembly(toolkit)
         self.kernels = kernels
         self.builders: dict[str, Callable[..., Any]] = {}
         sys.path.insert(0, str(kernels))
@@ -181,21 +182,38 @@ class Compiler:
         if kind == "int32":
             return int(rest[0])
         if kind == "stream":
-            return self.stream(None)
+            return self.expr.Stream(None)
         raise Unsupported(f"unknown argument kind {kind!r}")
 
     def answer(self, line: str) -> dict[str, Any]:
         """Compile the case in one line of JSON and return the reply with its whole assembly."""
         case = json.loads(line)
-        build = self.builder(case["op_type"])
-        check_signature(build, case["constexprs"])
-        launcher, specs = build(case["dtype"], **case["constexprs"])
         self.modules.clear()
-        launcher(*[self.argument(list(spec)) for spec in specs])
+        if case["parts"]:
+            for part in case["parts"]:
+                self.launch_part(part)
+        else:
+            self.launch_canary(case)
         texts = [unescape(text) for module in self.modules for text in ASSEMBLY.findall(module)]
         if not texts:
             raise RuntimeError("FlyDSL returned no assembly")
         return {"status": "ok", "isa": "\n".join(texts)}
+
+    def launch_canary(self, case: dict[str, Any]) -> None:
+        build = self.builder(case["op_type"])
+        check_signature(build, case["constexprs"])
+        launcher, specs = build(case["dtype"], **case["constexprs"])
+        launcher(*[self.argument(list(spec)) for spec in specs])
+
+    def launch_part(self, part: dict[str, Any]) -> None:
+        module = bind.find_module(self.kernels, part["modules"])
+        if part["builders"]:
+            found = bind.call_builder(bind.find_callable(module, part["builders"]), part, module)
+            launcher = bind.choose(found, part["launchers"], self.jit_type)
+        else:
+            launcher = bind.find_callable(module, part["launchers"])
+        arguments = bind.Arguments(part, module, torch=self.torch, compiler=self.front, expr=self.expr)
+        arguments.launch(launcher, self.jit_type)
 
 
 def one_line(error: BaseException) -> str:
@@ -227,11 +245,11 @@ def say(channel: TextIO, message: dict[str, Any]) -> None:
     channel.flush()
 
 
-def serve(channel: TextIO, kernels: Path, *, installed_torch: bool) -> int:
+def serve(channel: TextIO, kernels: Path, *, installed_torch: bool, toolkit: str) -> int:
     compilers: list[Compiler] = []
 
     def start() -> dict[str, Any]:
-        compilers.append(Compiler(kernels, installed_torch=installed_torch))
+        compilers.append(Compiler(kernels, installed_torch=installed_torch, toolkit=toolkit))
         return {"status": "ok"}
 
     greeting = guarded(start)
@@ -249,6 +267,7 @@ def main() -> int:
     parser.add_argument("--arch", default="gfx950")
     parser.add_argument("--probe", action="store_true", help="name the toolchain and stop")
     parser.add_argument("--installed-torch", action="store_true", help="for kernels that need more than the stand-in")
+    parser.add_argument("--toolkit", default="", help="folder like ROCm's, for the device libraries")
     options = parser.parse_args()
     os.environ.update(
         COMPILE_ONLY="1", ARCH=options.arch, FLYDSL_GPU_ARCH=options.arch, FLYDSL_RUNTIME_ENABLE_CACHE="0"
@@ -257,7 +276,8 @@ def main() -> int:
     if options.probe:
         say(channel, guarded(lambda: {"status": "ok", **probe()}))
         return 0
-    return serve(channel, options.kernels.resolve(), installed_torch=options.installed_torch)
+    kernels, toolkit = options.kernels.resolve(), options.toolkit
+    return serve(channel, kernels, installed_torch=options.installed_torch, toolkit=toolkit)
 
 
 if __name__ == "__main__":

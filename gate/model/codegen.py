@@ -42,7 +42,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     `llvm` is the version and commit inside the FlyDSL wheel, "unknown" where the wheel does not say. `flydsl_sha` is
     the first 16 hex digits of SHA-256 over FlyDSL's installed sources and native libraries: an edited FlyDSL of the
     same version is another toolchain.
-    `kernels_sha` is the first 16 hex digits of SHA-256 over the kernel sources.
+    `kernels_sha` is the first 16 hex digits of SHA-256 over the kernel sources, `device_libs` over the bitcode of
+    ROCm's device libraries, None where there are none (only kernels that call them need them).
     """
 
     flydsl_version: str
@@ -54,6 +55,7 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     flydsl_commit: str | None = None
     kernels_commit: str | None = None
     triton_version: str | None = None
+    device_libs: str | None = None
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +87,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One compile key under one toolchain. `metrics`, `kernel` and the hashes are there exactly when status is ok.
 
-    `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
+    `source_sha` covers the kernel's own files and all they import, where the kernels are a FlyDSL checkout: equal
+    hashes under one compiler mean equal code. `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
     """
 
     schema: Literal["gate.codegen/1"] = "gate.codegen/1"
@@ -102,6 +105,7 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics | None = None
     isa_sha: str | None = None
     opcode_sha: str | None = None
+    source_sha: str | None = None
     compile_seconds: float | None = None
 
 
