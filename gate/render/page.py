@@ -63,11 +63,14 @@ def fitted(
 
     Raises ValueError if even the summary is larger than the budget.
     """
-    size = 0
+    size = longest = 0
     for cap in steps:
-        if cap is None and len(decision.rows) * _SHORTEST_ROW > budget and _long(decision) * _SHORTEST_ROW > budget:
-            continue
-        text = render(template, {**view(decision, cap=cap), **extra})
+        hopeless = cap is None and _long(decision) * _SHORTEST_ROW > budget
+        if hopeless or (size and cap is not None and cap >= longest):
+            continue  # Too long without trying, or the same text as the step before.
+        seen = view(decision, cap=cap)
+        longest = max(item.total for item in seen.values() if isinstance(item, rows.Listing))
+        text = render(template, {**seen, **extra})
         size = max(len(text), len(text.encode("utf-8")))
         if size <= budget:
             return text
@@ -91,10 +94,9 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "decision": Safe(words.DECISION_WORDS[decision.decision]),
         "counts": headline.counts(decision),
         "coverage": sections.coverage(decision),
-        "notes": sections.notes(decision),
+        "notes": [*sections.notes(decision), *sections.shared(changed)],
         "not_judged": sections.reasons_not_judged(decision),
         "changed": rows.lines(changed, cap=cap),
-        "all_changed": [words.reason(code) for code in rows.shared(changed)],
         "unjudged": rows.lines(rows.unjudged(decision), cap=cap),
         "behind": rows.listing(rows.behind(decision), rows.line, cap=behind),
         "standings": rows.listing(decision.standings, sections.group, cap=cap),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gate.model.decision import Command, ControlMovement, Decision, Standing
+from gate.model.decision import Command, ControlMovement, Decision, RowFinding, Standing
 from gate.render import rows, words
 from gate.render.escape import Safe, code, escape, fenced, joined, say
 
@@ -164,6 +164,14 @@ def notes(decision: Decision) -> list[Safe]:
     if decision.problems:
         found.append(say("{n} in the inputs, listed below", n=words.count(len(decision.problems), "problem")))
     return list(dict.fromkeys(found))
+
+
+def shared(changed: Sequence[RowFinding]) -> list[Safe]:
+    """The reasons that every changed row has, one note each."""
+    total = Safe(f"{len(changed):,}")
+    return [
+        say("True of all {n} changed rows: {why}", n=total, why=words.reason(code)) for code in rows.shared(changed)
+    ]
 
 
 def coverage(decision: Decision) -> Safe:

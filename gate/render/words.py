@@ -183,9 +183,9 @@ def reasons(row: RowFinding, *, told_above: frozenset[str] = frozenset()) -> Saf
     parts = [reason(text) for text in told[:4]]
     if row.detail or (not parts and row.evidence):
         parts.append(escape(row.detail or row.evidence, limit=160))
-    parts = parts or [reason(text) for text in row.reasons[:1] if text not in told_above]
     if told_above and not parts:
         return Safe("as said above")
+    parts = parts or [reason(text) for text in row.reasons[:1]]
     return joined("; ", list(dict.fromkeys(parts))) if parts else Safe("no reason given")
 
 
