@@ -39,7 +39,7 @@ def verdict(decision: Decision) -> str:
 
 def _sign(decision: Decision) -> str:
     if decision.gate != "pass":
-        return "❌" if decision.gate == "block" else "❔"
+        return "❌" if decision.gate == "block" else "❓"
     if decision.kind == "codegen":
         return "⚠️" if machine_code.changed(machine_code.kernels(decision)) else "✅"
     return "⚠️" if decision.headline == "tune" else "✅"

@@ -50,6 +50,7 @@ class Line:
     place: Safe
     times: Safe
     change: Safe
+    times_cell: Safe
     cell: Safe
     standing: Safe
     why: Safe
@@ -127,6 +128,7 @@ def line(row: RowFinding, *, told_above: frozenset[str] = frozenset()) -> Line:
         place=words.place(row),
         times=words.times(row.base_us, row.head_us),
         change=_change(row),
+        times_cell=words.tight(words.times(row.base_us, row.head_us)),
         cell=_cell(row),
         standing=words.tight(standing(row)),
         why=_why(row, told_above=told_above),

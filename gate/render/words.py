@@ -206,14 +206,16 @@ def value(item: Any) -> Safe:
     if isinstance(item, Mapping):
         parts = [say("{key} {item}", key=key, item=value(part)) for key, part in item.items()]
         return joined(", ", parts) if parts else Safe("none")
-    return Safe(_scalar(item)) if isinstance(item, (bool, int, float)) else code(str(item))
+    if isinstance(item, int) and not isinstance(item, bool):
+        return Safe(f"{item:,}")
+    return Safe(_scalar(item)) if isinstance(item, (bool, float)) else code(str(item))
 
 
 def _scalar(item: Any) -> str:
     if isinstance(item, bool):
         return "yes" if item else "no"
     if isinstance(item, float):
-        return f"{item:.6g}" if math.isfinite(item) else "not a number"
+        return (f"{item:,.0f}" if 1e4 <= abs(item) < 1e15 else f"{item:.4g}") if math.isfinite(item) else "not a number"
     if item is None:
         return "none"
     return item if isinstance(item, str) else str(item) if isinstance(item, int) else json.dumps(item, default=str)

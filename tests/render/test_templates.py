@@ -56,6 +56,8 @@ def test_what_is_interpolated_is_escaped_by_default() -> None:
         (True, "yes"),
         (1500, "1,500"),
         (0.5, "0.5"),
+        (0.1 / 3, "0.03333"),
+        (123456.7, "123,457"),
         (float("nan"), "not a number"),
         (float("-inf"), "not a number"),
         ("a|b", "a&#124;b"),
