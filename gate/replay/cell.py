@@ -13,7 +13,6 @@ from gate.replay.op import Case, Op, Tensors
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
     EAGER_CALLS,
-    PILOT_LAUNCHES,
     SINGLE_REPLAYS,
     RingPlan,
     Visit,
@@ -23,7 +22,7 @@ from gate.replay.timer import (
     visit_slope,
 )
 
-PILOT_COPIES = 2
+PILOT_COPIES = 4
 # Upcast reference and differences take several times this much memory.
 CHUNK_BYTES = 256 * 1024 * 1024
 
@@ -79,22 +78,19 @@ class Cell:
 
     def pilot(self) -> dict[str, float]:
         """Compiles what is left to compile, and tells the footprint of one copy (bytes) and a first time (us)."""
-        device = self.device
+        device, launches = self.device, PILOT_COPIES
         self._make_ring(PILOT_COPIES)
         device.run(lambda: self._enqueue(PILOT_COPIES))
         footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
-        many = device.capture(lambda: self._enqueue(PILOT_LAUNCHES))
+        many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
-        times = device.timed([many] * 3 + [one] * SINGLE_REPLAYS, flush=False)
-        hot_us = slope_us(full_us=times[1:3], single_us=times[3:], launches=PILOT_LAUNCHES)
+        times = device.timed([many] * 4 + [one] * SINGLE_REPLAYS, flush=True)
+        cold_us = slope_us(full_us=times[1:4], single_us=times[4:], launches=launches)
         for graph in (many, one):
             graph.close()
         self.release()
-        peak = device.facts.chip.bandwidth_gbps
-        # From a cold ring the launch also pays for its bytes; the hot slope alone would make graphs too long.
-        cold_us = footprint / peak / 1e3 if peak else 0.0
-        return {"estimate_us": max(hot_us, cold_us, 0.1), "footprint_bytes": footprint, "gpu_us": sum(times)}
+        return {"estimate_us": max(cold_us, 0.1), "footprint_bytes": footprint, "gpu_us": sum(times)}
 
     def build(self, plan: RingPlan) -> None:
         """Makes the ring and runs each copy once, so that nothing is left to compile or allocate."""

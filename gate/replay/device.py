@@ -151,6 +151,10 @@ class Device(Protocol):
         """The kernels of one eager run with their device times; empty where no profiler is available."""
         ...
 
+    def warm_profiler(self) -> None:
+        """Pays the profiler's first-use cost now."""
+        ...
+
     def canary(self) -> dict[str, float]:
         """Microseconds of fixed work: `spin` follows the core clock, `copy` the memory."""
         ...

@@ -238,6 +238,9 @@ class SimDevice:
         finally:
             self._profiled = None
 
+    def warm_profiler(self) -> None:
+        return
+
     def canary(self) -> dict[str, float]:
         self._canaries += 1
         slow = 1.0 + (self.options.drift if self._canaries > self.options.drift_after else 0.0)

@@ -13,6 +13,7 @@ from gate.replay.op import Tolerance
 
 ALIGN_BYTES = 256
 LEGACY_FLUSH_BYTES = 256 * MIB
+CANARY_WARM_LAUNCHES = 200
 TORCH_NAMES = {
     "fp32": "float32",
     "f32": "float32",
@@ -217,7 +218,8 @@ class TorchDevice:
         # The profiled call must find the caches as the timed ones do.
         self._flush()
         torch.cuda.synchronize()
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profiler:
             run()
             torch.cuda.synchronize()
         on_gpu = torch.autograd.DeviceType.CUDA
@@ -233,9 +235,16 @@ class TorchDevice:
             source = torch.ones(64 * MIB, dtype=torch.float32, device="cuda")
             self._copies = (source, torch.empty_like(source))
         source, destination = self._copies
-        spin = self.timed_eager(lambda: torch.cuda._sleep(200_000), 5)
-        copy = self.timed_eager(lambda: destination.copy_(source), 5)
+        # An idle GPU runs slower clocks; work must flow for a while before they are what a measurement sees.
+        for _ in range(CANARY_WARM_LAUNCHES):
+            destination.copy_(source)
+        spin = self.timed_eager(lambda: torch.cuda._sleep(200_000), 10)
+        copy = self.timed_eager(lambda: destination.copy_(source), 10)
         return {"spin": min(spin), "copy": min(copy)}
+
+    def warm_profiler(self) -> None:
+        # Its first use loads and attaches the vendor's tracing library, which takes seconds.
+        self.profile(self.empty)
 
     def begin(self, label: str) -> None:
         del label

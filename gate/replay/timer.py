@@ -15,14 +15,14 @@ from gate.replay.chips import MIB, Chip
 from gate.replay.device import Device
 
 GRAPH_BUDGET_US = 2000.0
-PILOT_LAUNCHES = 16
 SINGLE_REPLAYS = 5
 LEGACY_REPLAYS = 15
 EAGER_CALLS = 30
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
-MEMORY_SHARE = 0.25
+MEMORY_SHARE = 0.1
+RING_BYTES = 8 * 1024 * MIB
 PROBE_SIZES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 
 
@@ -50,21 +50,23 @@ def plan_ring(
     that a copy returns only after all the others. Where memory does not allow that, the label says what is left: `cold_l2`
     (beyond L2 only) or `hot`.
     """
-    wanted = min(max(math.ceil(budget_us / max(estimate_us, 0.1)), 4), MAX_LAUNCHES)
+    wanted = min(max(round(budget_us / max(estimate_us, 0.1)), 3), MAX_LAUNCHES)
     footprint = max(footprint_bytes, 1)
-    affordable = max(int(free_bytes * MEMORY_SHARE) // footprint, 1)
+    affordable = max(min(int(free_bytes * MEMORY_SHARE), RING_BYTES) // footprint, 2)
     cold = math.ceil(chip.evict_bytes / footprint) + 1
-    if cold <= wanted or cold <= 3:
-        copies = min(cold, affordable)
-        launches = copies * max(math.ceil(wanted / copies), 1)
-        state = cache_state(copies=copies, footprint_bytes=footprint, chip=chip)
-        return RingPlan(copies=copies, launches=max(launches, 3), flush=False, cache_state=state, budget_us=budget_us)
-    copies = min(wanted, affordable)
-    if copies < wanted:
-        laps = math.ceil(wanted / copies)
-        state = cache_state(copies=copies, footprint_bytes=footprint, chip=chip)
-        return RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state=state, budget_us=budget_us)
-    return RingPlan(copies=copies, launches=copies, flush=True, cache_state="cold_hbm", budget_us=budget_us)
+    if cold > max(wanted, 3):
+        copies, flush = min(wanted, affordable), True
+    else:
+        # More copies than coldness needs: where a copy lies in memory moves its time by up to a percent, and only
+        # copies elsewhere average that out.
+        copies, flush = max(min(wanted, affordable), min(cold, affordable)), False
+    laps = max(round(wanted / copies), 1)
+    if flush and laps == 1:
+        state = "cold_hbm"
+    else:
+        state, flush = cache_state(copies=copies, footprint_bytes=footprint, chip=chip), False
+    launches = max(copies * laps, 3)
+    return RingPlan(copies=copies, launches=launches, flush=flush, cache_state=state, budget_us=budget_us)
 
 
 def cache_state(*, copies: int, footprint_bytes: int, chip: Chip) -> str:

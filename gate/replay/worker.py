@@ -44,6 +44,7 @@ class Worker:
 
     def hello(self, message: Reply) -> Reply:
         self.device = open_device(message["device"])
+        self.device.warm_profiler()
         facts = self.device.facts
         return {
             "environment": worker_environment(self.device),

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,42 @@ def comparable(found: Sequence[Outcome]) -> list[dict[str, Any]]:
 def manifest(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "out" / "manifest.json").read_text())
     return found
+
+
+def samples(folder: Path) -> list[dict[str, Any]]:
+    """The raw samples, whichever of the two forms was written."""
+    parquet = folder / "out" / "raw_samples.parquet"
+    if parquet.exists():
+        import pyarrow.parquet
+
+        found: list[dict[str, Any]] = pyarrow.parquet.read_table(parquet).to_pylist()
+        return found
+    return [json.loads(line) for line in (folder / "out" / "raw_samples.jsonl").read_text().splitlines()]
+
+
+def workers_of(pid: int) -> list[int]:
+    """The worker processes of a coordinator."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == pid and is_worker(int(stat.parent.name)):
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_worker(pid: int) -> bool:
+    try:
+        return b"gate/replay/boot.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    """Returns when the condition holds; fails the test when it does not come about."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)

@@ -174,7 +174,7 @@ def writes_input(case: Case, tensors: Tensors) -> Launch:
 
     def work(given: Tensors) -> None:
         _work(given)
-        given["x"][0, 0] = -given["x"][0, 0]
+        given["x"][0, 0] += 1.0
         given["out"][0, 0] = 2.0 * given["x"][0, 0] + 1.0
 
     return lambda: launch_work(tensors, work)

@@ -1,0 +1,127 @@
+"""Every deliberately bad kernel is caught, by the check that is meant for it; an honest one passes them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gate.replay import device_sim, integrity
+from gate.replay.cell import Cell
+from gate.replay.chips import CHIPS
+from gate.replay.device import KernelTime
+from gate.replay.device_sim import SimDevice, SimOptions
+from gate.replay.op import Case, Op
+from gate.replay.provider import ProviderAdapter
+from gate.replay.timer import RingPlan
+from tests.replay import sim_kernels
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    sim_kernels.GIVEN.clear()
+    yield
+    device_sim._CURRENT.clear()
+
+
+def run(adapter: Any, *, op: Op = sim_kernels.OP, copies: int = 4, laps: int = 2, **args: Any) -> list[str]:
+    """The codes of all findings, in the order in which a worker would report them."""
+    device = SimDevice(SimOptions(noise=0.0, l2=0.001))
+    case = Case(shape_id="s", op_type="sim", dtype="fp32", args={"M": 8, "N": 64, **args}, layout={})
+    assert isinstance(adapter, ProviderAdapter)
+    cell = Cell(device=device, adapter=adapter, op=op, case=case, seed=11)
+    cell.pilot()
+    cell.build(RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state="cold_hbm", budget_us=1.0))
+    cell.capture()
+    findings = cell.check()["findings"]
+    times = [cell.visit("graph_slope").t_us for _ in range(3)]
+    findings += cell.finish(times, slope=True)["findings"]
+    cell.release()
+    return [finding["code"] for finding in findings]
+
+
+def test_an_honest_kernel_passes() -> None:
+    assert run(sim_kernels.good) == []
+
+
+def test_a_kernel_that_allocates_its_own_output_passes() -> None:
+    assert run(sim_kernels.own_output) == []
+
+
+@pytest.mark.parametrize(
+    ("adapter", "code"),
+    [
+        (sim_kernels.other_stream, "executed_in_capture"),
+        (sim_kernels.Spaced("sim"), "executed_in_capture"),
+        (sim_kernels.cached_for_all, "wrong_output"),
+        (sim_kernels.cached_output, "stale_output"),
+        (sim_kernels.first_call_only, "unwritten"),
+        (sim_kernels.half_rows, "unwritten"),
+        (sim_kernels.in_place, "wrong_output"),
+        (sim_kernels.writes_input, "inputs_changed"),
+        (sim_kernels.nan_output, "nonfinite_output"),
+        (sim_kernels.slightly_wrong, "wrong_output"),
+        (sim_kernels.wrong_dtype, "wrong_form"),
+        (sim_kernels.changes_kernels, "wrong_nodes"),
+    ],
+)
+def test_a_bad_kernel_is_caught(adapter: ProviderAdapter, code: str) -> None:
+    assert run(adapter)[0] == code
+
+
+def test_a_reference_that_writes_the_output_hides_nothing() -> None:
+    assert run(sim_kernels.nothing, op=sim_kernels.BAD_REFERENCE)[0] == "unwritten"
+
+
+def test_a_kernel_that_skips_its_work_in_the_graph_has_an_empty_graph() -> None:
+    assert "empty_graph" in run(sim_kernels.first_call_only) or "wrong_nodes" in run(sim_kernels.first_call_only)
+
+
+def test_a_time_below_what_the_bytes_take_breaks_physics() -> None:
+    # 2 x 4 x 4096 x 512 bytes at 4000 GB/s are 4.2 us; the kernel says 1.
+    assert run(sim_kernels.too_fast, M=4096, N=512) == ["physics"]
+
+
+def test_a_graph_that_disagrees_with_the_profiler_is_caught() -> None:
+    assert run(sim_kernels.lying_graph) == ["profile_disagrees"]
+
+
+def test_short_kernels_are_not_held_to_the_profiler() -> None:
+    assert integrity.profile_disagrees(t_us=5.0, profiled_us=15.0) is None
+    assert integrity.profile_disagrees(t_us=30.0, profiled_us=None) is None
+    assert integrity.profile_disagrees(t_us=5.0, profiled_us=30.0) is not None
+
+
+def test_the_eager_call_must_run_as_many_kernels_as_the_graph_holds() -> None:
+    eager = [KernelTime(name="a", us=1.0), KernelTime(name="b", us=1.0)]
+    finding = integrity.wrong_nodes(full=["a"] * 4, single=["a"], launches=4, eager=eager)
+    assert finding is not None and "2 kernels" in finding.text
+    assert integrity.wrong_nodes(full=["a"] * 4, single=["a"], launches=4, eager=eager[:1]) is None
+    assert integrity.wrong_nodes(full=None, single=None, launches=4, eager=eager) is None
+    longer = integrity.wrong_nodes(full=["a"] * 5, single=["a"], launches=4, eager=[])
+    assert longer is not None and longer.code == "wrong_nodes"
+
+
+def test_flops_bound_the_time_whatever_the_caches_hold() -> None:
+    h200 = next(chip for chip in CHIPS if chip.name == "H200")
+    facts: dict[str, Any] = {"bytes_moved": 1e9, "dtype": "bf16", "chip": h200}
+    # 989 TFLOP/s: 1e12 flops take 1011 us; 1e9 bytes take 208 us from memory, less from a cache.
+    assert integrity.breaks_physics(t_us=1000.0, flops=1e12, cold=False, **facts) is None
+    assert integrity.breaks_physics(t_us=900.0, flops=1e12, cold=False, **facts) is not None
+    assert integrity.breaks_physics(t_us=150.0, flops=1.0, cold=True, **facts) is not None
+    assert integrity.breaks_physics(t_us=150.0, flops=1.0, cold=False, **facts) is None
+
+
+def test_a_canary_may_move_by_three_percent() -> None:
+    first = {"spin": 100.0, "copy": 120.0}
+    assert integrity.canary_drift(first, {"spin": 102.9, "copy": 118.0}) is None
+    told = integrity.canary_drift(first, {"spin": 100.0, "copy": 124.0})
+    assert told is not None and "copy canary went from 120.0 to 124.0" in told
+
+
+@pytest.mark.parametrize("times", [[], [math.nan], [1.0, math.inf], [0.0], [-1.0, 2.0]])
+def test_impossible_times_are_findings(times: list[float]) -> None:
+    finding = integrity.invalid_time(times)
+    assert finding is not None and finding.code == "invalid_time" and finding.status == "failed"

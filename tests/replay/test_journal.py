@@ -1,0 +1,74 @@
+"""The run on disk: torn lines, a second writer, another run's folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gate.model.problem import UnusableInput
+from gate.replay.journal import JOURNAL, open_journal, read_lines
+
+HEADER = {"session_id": "s1", "seed": 1, "fingerprint": {"ledger": "a", "seed": None}}
+
+
+def fill(folder: Path, count: int) -> None:
+    journal, finished, _ = open_journal(folder, header=HEADER, resume=False)
+    assert finished == []
+    for index in range(count):
+        journal.append({"shape_id": f"s{index}"})
+    journal.close()
+
+
+def test_a_resumed_run_finds_what_is_finished_and_keeps_its_session(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    header = {**HEADER, "session_id": "another", "seed": 9}
+    journal, finished, in_force = open_journal(tmp_path, header=header, resume=True)
+    journal.append({"shape_id": "s3"})
+    journal.close()
+    assert [line["shape_id"] for line in finished] == ["s0", "s1", "s2"]
+    assert in_force["session_id"] == "s1" and in_force["seed"] == 1
+    assert [line.get("shape_id") for line in read_lines(tmp_path / JOURNAL)] == [None, "s0", "s1", "s2", "s3"]
+
+
+@pytest.mark.parametrize("cut", range(1, 22))
+def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path: Path, cut: int) -> None:
+    fill(tmp_path, 2)
+    path = tmp_path / JOURNAL
+    path.write_bytes(path.read_bytes()[:-cut])
+    journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
+    lost = -(-cut // len(b'{"shape_id": "s0"}\n'))
+    assert len(finished) == 2 - lost
+    journal.append({"shape_id": "again"})
+    journal.close()
+    assert all(json.loads(line) for line in path.read_bytes().splitlines())
+
+
+def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    with pytest.raises(UnusableInput, match="already holds a run; give --resume"):
+        open_journal(tmp_path, header=HEADER, resume=False)
+
+
+def test_another_run_is_not_resumed(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    other = {**HEADER, "fingerprint": {"ledger": "b", "seed": None}}
+    with pytest.raises(UnusableInput, match="holds another run: ledger differ"):
+        open_journal(tmp_path, header=other, resume=True)
+
+
+def test_two_processes_cannot_hold_one_folder(tmp_path: Path) -> None:
+    fill(tmp_path, 1)
+    journal, _, _ = open_journal(tmp_path, header=HEADER, resume=True)
+    code = (
+        "from pathlib import Path; from gate.replay.journal import open_journal\n"
+        f"open_journal(Path({str(tmp_path)!r}), header={HEADER!r}, resume=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "is writing here" in done.stderr
+    journal.close()
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr

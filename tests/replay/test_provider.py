@@ -1,0 +1,113 @@
+"""How an entrypoint becomes a provider, and a provider of somebody's own in the way the documentation shows."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gate.replay.op import Case, UnknownOp, load_op
+from gate.replay.provider import NoKernel, ProviderAdapter, adapter_from, kernel, load_entrypoint
+
+CASE = Case(shape_id="s", op_type="scale", dtype="fp32", args={"N": 4}, layout={})
+MODULE = "my_company_kernels"
+
+
+class Mine(ProviderAdapter):
+    """A user's provider: the four things a provider is made of."""
+
+    provider = "triton"
+    detail = "our own branch"
+
+    def supports(self, case: Case) -> str | None:
+        return None if case.dim("N") % 4 == 0 else "N must be a multiple of 4"
+
+    def prepare(self, case: Case, tensors: dict[str, Any]) -> Any:
+        return tensors
+
+    def launch(self, state: Any) -> None:
+        state["out"].append(sum(state["x"]))
+
+
+@kernel(op="scale", provider="triton", dtypes=("fp32",), when=lambda case: None if case.dim("N") < 9 else "N is too long")
+def scale(case: Case, tensors: dict[str, Any]) -> Any:
+    return lambda: tensors["out"].append(2 * tensors["x"])
+
+
+@pytest.fixture(autouse=True)
+def _module() -> Iterator[None]:
+    module = types.ModuleType(MODULE)
+    entries = {"Mine": Mine, "scale": scale, "get_adapter": Mine, "instance": Mine("scale"), "number": 3}
+    vars(module).update(entries)
+    sys.modules[MODULE] = module
+    yield
+    del sys.modules[MODULE]
+
+
+@pytest.mark.parametrize("attribute", ["Mine", "scale", "get_adapter", "instance"])
+def test_each_form_of_entrypoint_gives_an_adapter(attribute: str) -> None:
+    adapter = load_entrypoint(f"{MODULE}:{attribute}", "scale")
+    out: list[Any] = []
+    tensors = {"x": 21, "out": out} if attribute == "scale" else {"x": [40, 2], "out": out}
+    state = adapter.prepare(CASE, tensors)
+    assert adapter.supports(CASE) is None
+    assert adapter.launch(state) is None
+    assert out == [42]
+
+
+def test_a_factory_gets_the_ops_name() -> None:
+    assert load_entrypoint(f"{MODULE}:get_adapter", "rope").op_type == "rope"
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "error", "words"),
+    [
+        (f"{MODULE}:absent", NoKernel, "no attribute absent"),
+        (f"{MODULE}:number", TypeError, "int, not a provider adapter"),
+        ("no_such_package.kernels:f", NoKernel, "no module no_such_package"),
+        ("plain", TypeError, "pkg.module:Attr"),
+    ],
+)
+def test_an_entrypoint_that_leads_nowhere_says_so(entrypoint: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        load_entrypoint(entrypoint, "scale")
+
+
+def test_a_kernel_of_another_op_is_refused() -> None:
+    with pytest.raises(NoKernel, match="a kernel for scale, not for softmax"):
+        load_entrypoint(f"{MODULE}:scale", "softmax")
+
+
+def test_a_modules_kernels_are_found_by_op() -> None:
+    module = sys.modules[MODULE]
+    assert adapter_from(module, "scale") is scale
+    with pytest.raises(NoKernel, match="has no softmax kernel; it has scale"):
+        adapter_from(module, "softmax")
+
+
+def test_a_missing_import_inside_a_provider_is_an_import_error(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_provider.py").write_text("import a_package_that_is_not_there\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
+        load_entrypoint("broken_provider:f", "scale")
+
+
+def test_refusals_come_in_words_and_supports_never_raises() -> None:
+    def case(**more: Any) -> Case:
+        return Case(**{"shape_id": "s", "op_type": "scale", "dtype": "fp32", "args": {"N": 4}, "layout": {}, **more})
+
+    assert scale.supports(case()) is None
+    assert scale.supports(case(dtype="bf16")) == "triton scale takes fp32, not bf16"
+    assert scale.supports(case(args={"N": 9})) == "N is too long"
+    told = scale.supports(case(args={}))
+    assert told is not None and "cannot read args" in told
+
+
+def test_unknown_ops_are_told_from_broken_ones() -> None:
+    with pytest.raises(UnknownOp, match="no op 'nonesuch'"):
+        load_op("nonesuch")
+    with pytest.raises(UnknownOp, match="defines no ABSENT"):
+        load_op("tests.replay.sim_kernels:ABSENT")
