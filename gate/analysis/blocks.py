@@ -49,35 +49,64 @@ def usable(pair: Pair, policy: Policy) -> bool:
 
 def estimate(pairs: Sequence[Pair], policy: Policy, *, n_tests: int) -> list[Estimate]:
     """The estimate of each pair, in order. `n_tests` is the number of rows screened together (for the MDE)."""
-    if not pairs:
+    return of_contrasts(
+        _contrasts(pairs),
+        ops=[pair.shape.op_type for pair in pairs],
+        times_us=[pair.base.time_us or 0.0 for pair in pairs],
+        ceilings=[pair.ceiling for pair in pairs],
+        policy=policy,
+        n_tests=n_tests,
+    )
+
+
+def of_contrasts(
+    contrasts: Sequence[Contrast],
+    *,
+    ops: Sequence[str],
+    times_us: Sequence[float],
+    ceilings: Sequence[float],
+    policy: Policy,
+    n_tests: int,
+) -> list[Estimate]:
+    """As `estimate`, from block differences; `ops` and `times_us` say which rows share their noise."""
+    if not contrasts:
         return []
-    contrasts = _contrasts(pairs)
-    centre = np.empty(len(pairs))
-    variance = np.empty(len(pairs))
-    df = np.empty(len(pairs))
-    k = np.array([len(c.d) for c in contrasts])
-    processes = np.array([len(set(c.process)) if c.process else 1 for c in contrasts])
-    spread = np.full(len(pairs), np.nan)
-    bimodal = np.zeros(len(pairs), dtype=bool)
+    centred = _centred(contrasts)
+    minimum = policy.noise.min_sd**2
+    keys = list(zip(ops, strata(times_us, policy), strict=True))
+    aa = [contrast.aa for contrast in contrasts]
+    prior = noise.priors(keys=keys, variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum)
+    s2, df = noise.moderate(variances=centred.variance, dfs=centred.df, prior=prior, minimum=minimum)
+    tau2 = _process_variance(centred, s2, policy)
+    se = np.sqrt(s2 / (EFFICIENCY * centred.k) + tau2 / centred.processes)
+    return _finish(contrasts, centred, se=se, df=df, ceilings=np.array(ceilings), policy=policy, n_tests=n_tests)
+
+
+class Centred(msgspec.Struct, frozen=True, kw_only=True):
+    """Per row: the estimate, the variance of one block with its degrees of freedom, blocks `k`, processes, the
+    variance between process centres (NaN with one process), and whether the blocks show two speeds."""
+
+    centre: Floats
+    variance: Floats
+    df: Floats
+    k: Floats
+    processes: Floats
+    spread: Floats
+    bimodal: NDArray[np.bool_]
+
+
+def _centred(contrasts: Sequence[Contrast]) -> Centred:
+    n = len(contrasts)
+    centre, variance, df, spread = (np.full(n, np.nan) for _ in range(4))
+    bimodal = np.zeros(n, dtype=bool)
+    processes = np.array([len(set(c.process)) if c.process else 1 for c in contrasts], dtype=float)
     for members in _same_design(contrasts):
         d = np.stack([contrasts[index].d for index in members])
-        process = contrasts[members[0]].process
-        centre[members], residual, spread[members] = _centre(d, process)
+        centre[members], residual, spread[members] = _centre(d, contrasts[members[0]].process)
         variance[members], df[members] = _robust_variance(residual, processes=int(processes[members[0]]))
         bimodal[members] = _bimodal(d)
-    minimum = policy.noise.min_sd**2
-    keys = list(
-        zip(
-            (pair.shape.op_type for pair in pairs),
-            strata([pair.base.time_us or 0.0 for pair in pairs], policy),
-            strict=True,
-        )
-    )
-    prior = noise.priors(keys=keys, variances=variance, dfs=df, aa=[c.aa for c in contrasts], minimum=minimum)
-    s2, total_df = noise.moderate(variances=variance, dfs=df, prior=prior, minimum=minimum)
-    tau2 = _process_variance(spread, s2 / np.maximum(k / processes, 1), policy)
-    se = np.sqrt(s2 / (EFFICIENCY * k) + tau2 / processes)
-    return _finish(pairs, contrasts, centre=centre, se=se, df=total_df, bimodal=bimodal, policy=policy, n_tests=n_tests)
+    k = np.array([len(c.d) for c in contrasts], dtype=float)
+    return Centred(centre=centre, variance=variance, df=df, k=k, processes=processes, spread=spread, bimodal=bimodal)
 
 
 def _contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
@@ -193,31 +222,39 @@ def _bimodal(d: Floats) -> NDArray[np.bool_]:
     return two
 
 
-def _process_variance(spread: Floats, inside: Floats, policy: Policy) -> float:
-    """Variance between process pairs: the policy's, or what this run's processes show if that is more."""
-    seen = ~np.isnan(spread)
-    declared = policy.noise.process_sd**2
+def _process_variance(centred: Centred, s2: Floats, policy: Policy) -> Floats:
+    """Variance between process pairs of each row: what blocks of one process cannot show.
+
+    The largest of the policy's floor, the policy's share of the row's own variance, and what this run's processes
+    show, where enough rows were measured by several.
+    """
+    share = policy.noise.process_share
+    declared = np.maximum(policy.noise.process_sd**2, share / (1 - share) * s2)
+    seen = ~np.isnan(centred.spread)
     if np.count_nonzero(seen) < noise.ENOUGH_ROWS:
         return declared
-    return max(declared, float(np.median(spread[seen]) - np.median(inside[seen])))
+    inside = s2[seen] * centred.processes[seen] / centred.k[seen]
+    excess = np.median(np.maximum(centred.spread[seen] - inside, 0.0) / s2[seen])
+    shown: Floats = np.maximum(declared, excess * s2)
+    return shown
 
 
 def _finish(
-    pairs: Sequence[Pair],
     contrasts: Sequence[Contrast],
+    centred: Centred,
     *,
-    centre: Floats,
     se: Floats,
     df: Floats,
-    bimodal: NDArray[np.bool_],
+    ceilings: Floats,
     policy: Policy,
     n_tests: int,
 ) -> list[Estimate]:
-    margin = np.log1p(np.array([pair.ceiling for pair in pairs]))
+    centre, margin = centred.centre, np.log1p(ceilings)
     p_slow = upper_tail((centre - margin) / se, df)
     p_fast = upper_tail((-centre - math.log1p(policy.thresholds.slower)) / se, df)
     half = quantile(1 - (1 - policy.screen.interval) / 2, df) * se
     mde = margin + (quantile(1 - row_alpha(policy, n_tests), df) + quantile(policy.screen.power, df)) * se
+    columns = (centre, half, mde, se, p_slow, p_fast, centred.bimodal)
     return [
         Estimate(
             kind="blocks",
@@ -231,16 +268,8 @@ def _finish(
             n_blocks=len(contrast.d),
             notes=_notes(contrast, two),
         )
-        for c, h, m, s, slow, fast, two, contrast in zip(
-            centre.tolist(),
-            half.tolist(),
-            mde.tolist(),
-            se.tolist(),
-            p_slow.tolist(),
-            p_fast.tolist(),
-            bimodal.tolist(),
-            contrasts,
-            strict=True,
+        for contrast, c, h, m, s, slow, fast, two in zip(
+            contrasts, *(column.tolist() for column in columns), strict=True
         )
     ]
 

@@ -18,7 +18,9 @@ def least_effect(policy: Policy, *, blocks: int, n_tests: int) -> float:
     """The smallest slowdown (a fraction) that a row of the least noise shows at the policy's power."""
     cut = int(TRIM * blocks) if blocks >= 5 else 0
     df = np.array([blocks - 2 * cut - 1 + AA_PRIOR_DF])
-    se = math.sqrt(policy.noise.min_sd**2 / (EFFICIENCY * blocks) + policy.noise.process_sd**2)
+    variance, share = policy.noise.min_sd**2, policy.noise.process_share
+    process = max(policy.noise.process_sd**2, share / (1 - share) * variance)
+    se = math.sqrt(variance / (EFFICIENCY * blocks) + process)
     steps = quantile(1 - row_alpha(policy, n_tests), df) + quantile(policy.screen.power, df)
     return math.expm1(min(math.log1p(policy.thresholds.slower) + float(steps[0]) * se, 700.0))
 

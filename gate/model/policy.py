@@ -98,6 +98,10 @@ class Noise(_Table, frozen=True, kw_only=True):
         Fraction,
         doc("Standard deviation of log(head/base) between process pairs of one session; blocks cannot show it."),
     ] = 0.0015
+    process_share: Annotated[
+        Annotated[float, msgspec.Meta(ge=0.0, le=0.9)],
+        doc("Share of a row's variance that sticks to its process; blocks of one process cannot show it either."),
+    ] = 0.4
     min_sd: Annotated[Fraction, doc("Smallest standard deviation of one block that is believed.")] = 0.0005
     min_blocks: Annotated[
         int,
@@ -194,6 +198,23 @@ class CodegenPolicy(_Table, frozen=True, kw_only=True):
     warn: Annotated[
         Literal["inconclusive", "block", "unchanged"], doc("The verdict of a row whose code comparison says warn.")
     ] = "inconclusive"
+    instruction_growth: Annotated[Fraction, doc("Instructions that grow by more than this are a warning.")] = 0.05
+    full_waits_factor: Annotated[
+        float, msgspec.Meta(gt=1.0, le=100.0, description="Full memory waits that grow by this factor are a warning.")
+    ] = 2.0
+    occupancy_bound: Annotated[
+        tuple[str, ...], doc("Ops where a lost wave fails, besides those whose kernels declare it themselves.")
+    ] = ()
+    not_occupancy_bound: Annotated[
+        tuple[str, ...], doc("Ops where a lost wave only warns although their kernels declare it.")
+    ] = ()
+    same_code: Annotated[
+        Literal["skip", "sample"],
+        doc("What a GPU run does with rows whose machine code is equal: skip them, or keep some as A/A samples."),
+    ] = "skip"
+    same_code_samples: Annotated[
+        int, msgspec.Meta(ge=1, le=1000, description="How many rows of equal code an op keeps as A/A samples.")
+    ] = 3
 
 
 class PhysicsPolicy(_Table, frozen=True, kw_only=True):
