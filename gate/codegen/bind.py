@@ -188,9 +188,9 @@ class Arguments:
         """The function whose signature tells what a launcher takes; a wrapper of `*args` hides it in its closure."""
         function = getattr(launcher, "func", launcher)
         items = inspect.signature(function).parameters
-        if all(item.kind is not item.VAR_POSITIONAL for item in items.values()):
-            if not depth or set(items) & set(self.recipe["tensors"]):
-                return function
+        named = all(item.kind is not item.VAR_POSITIONAL for item in items.values())
+        if named and (not depth or set(items) & set(self.recipe["tensors"])):
+            return function
         for cell in (getattr(function, "__closure__", None) or ()) if depth < MAX_DEPTH else ():
             inner = contents(cell)
             found = self.visible(inner, depth + 1) if callable(inner) and not isinstance(inner, type) else None

@@ -21,6 +21,7 @@ from gate.model.codegen import CodegenRecord, Toolchain
 
 HERE = Path(__file__).resolve().parent
 WORKER = HERE / "worker.py"
+PROBE = HERE / "probe.py"
 BIND = HERE / "bind.py"
 STAND_IN = HERE / "torch_stand_in.py"
 CANARIES = HERE / "canaries"
@@ -45,7 +46,7 @@ def find_toolchain(
 
     Raises ToolchainError when `python` does not run or holds no FlyDSL.
     """
-    command = [python, str(WORKER), "--probe", "--kernels", str(kernels_dir)]
+    command = [python, str(PROBE)]
     try:
         run = subprocess.run(
             command, env=_environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True

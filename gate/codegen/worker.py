@@ -1,8 +1,8 @@
 """Knows how to have the installed FlyDSL turn one case into gfx950 assembly, in a process of its own.
 
 Run as a script by any interpreter that holds a FlyDSL wheel: standard library, flydsl and what flydsl imports, and
-one sibling file loaded by its path; nothing of this package. Standard input carries one JSON case a line; the answers
-leave on a private copy of standard output, because FlyDSL itself prints there. The first answer is the greeting.
+two sibling files loaded by their path; nothing of this package. Standard input carries one JSON case a line; the
+answers leave on a private copy of standard output, because FlyDSL itself prints there. The first is the greeting.
 
 FlyDSL's last step links a code object with ld.lld, which no wheel carries. The step before it, asked for `format=isa`,
 yields the whole assembly with its metadata, so no linker and no ROCm installation are needed.
@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import json
-import mmap
 import os
 import re
 import sys
@@ -30,7 +27,6 @@ from typing import Any, TextIO
 
 HERE = Path(__file__).resolve().parent
 TORCH_NAME = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
-LLVM_HASH = re.compile(rb"\d+\.\d+\.\d+git [0-9a-f]{40}")
 BINARY_STEP = re.compile(r"^gpu-module-to-binary\{.*\}$")
 ASSEMBLY = re.compile(r'assembly\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
 MLIR_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
@@ -44,61 +40,6 @@ def unescape(text: str) -> str:
         return chr(int(code, 16)) if len(code) == 2 else code
 
     return MLIR_ESCAPE.sub(byte, text)
-
-
-def llvm_of(package: Path) -> str:
-    """Return LLVM's version and commit as written into the wheel's own library, or "unknown"."""
-    for library in sorted(package.glob("_mlir/_mlir_libs/libFlyPythonCAPI.so*")):
-        with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            # A plain find runs at memory speed where a regex over 250 MB takes seconds.
-            at = view.find(b"git ")
-            while at >= 0:
-                found = LLVM_HASH.search(view[max(0, at - 12) : at + 44])
-                if found:
-                    return found.group(0).decode("ascii")
-                at = view.find(b"git ", at + 1)
-    return "unknown"
-
-
-def content_of(path: Path) -> bytes:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.digest()
-
-
-def package_sha(package: Path) -> str:
-    """Return 16 hex digits of SHA-256 over what compiles: the package's Python sources and its native libraries.
-
-    Links are followed, because an editable install links its native half in from a build folder.
-    """
-    digest = hashlib.sha256()
-    for folder, below, names in os.walk(package, followlinks=True):
-        below[:] = sorted(name for name in below if name != "__pycache__")
-        for name in sorted(names):
-            if not name.endswith((".py", ".bc")) and ".so" not in name:
-                continue
-            path = Path(folder, name)
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + content_of(path))
-    return digest.hexdigest()[:16]
-
-
-def probe() -> dict[str, str]:
-    """Name the installed FlyDSL without importing it: its version, its LLVM, and the hash of its files.
-
-    A version alone names no compiler: an editable install keeps its version while its sources change. Raises
-    ModuleNotFoundError when this interpreter has none.
-    """
-    spec = importlib.util.find_spec("flydsl")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("No module named 'flydsl'")
-    package = Path(next(iter(spec.submodule_search_locations)))
-    try:
-        version = importlib.metadata.version("flydsl")
-    except importlib.metadata.PackageNotFoundError:
-        version = "uninstalled"
-    return {"flydsl_version": version, "llvm": llvm_of(package), "flydsl_sha": package_sha(package)}
 
 
 def load_by_path(name: str, path: Path) -> ModuleType:
@@ -265,7 +206,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", type=Path, required=True)
     parser.add_argument("--arch", default="gfx950")
-    parser.add_argument("--probe", action="store_true", help="name the toolchain and stop")
     parser.add_argument("--installed-torch", action="store_true", help="for kernels that need more than the stand-in")
     parser.add_argument("--toolkit", default="", help="folder like ROCm's, for the device libraries")
     options = parser.parse_args()
@@ -273,9 +213,6 @@ def main() -> int:
         COMPILE_ONLY="1", ARCH=options.arch, FLYDSL_GPU_ARCH=options.arch, FLYDSL_RUNTIME_ENABLE_CACHE="0"
     )
     channel = private_stdout()
-    if options.probe:
-        say(channel, guarded(lambda: {"status": "ok", **probe()}))
-        return 0
     kernels, toolkit = options.kernels.resolve(), options.toolkit
     return serve(channel, kernels, installed_torch=options.installed_torch, toolkit=toolkit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -40,11 +40,13 @@ class Compiler(msgspec.Struct, frozen=True, kw_only=True):
     arch: str
     jobs: int | None
     timeout_s: float
+    toolkit: Path | None = None
+    installed_torch: bool = False
 
 
-def plan(shapes: Iterable[Shape]) -> Plan:
-    """Maps each shape to its compile case or its refusal."""
-    found = {shape.shape_id: compile_case(shape) for shape in shapes}
+def plan(shapes: Iterable[Shape], case_of: Callable[[Shape], CompileCase | Unsupported] = compile_case) -> Plan:
+    """Maps each shape to its compile case or its refusal; `case_of` knows the kernels, by default our own."""
+    found = {shape.shape_id: case_of(shape) for shape in shapes}
     return Plan(
         cases={key: case for key, case in found.items() if isinstance(case, CompileCase)},
         refused={key: refusal for key, refusal in found.items() if isinstance(refusal, Unsupported)},
@@ -54,7 +56,7 @@ def plan(shapes: Iterable[Shape]) -> Plan:
 def find_toolchain(how: Compiler) -> Toolchain:
     """The flydsl that would compile. Raises UnusableInput with the remedy where there is none."""
     try:
-        return compiler.find_toolchain(python=how.python, kernels_dir=how.kernels, arch=how.arch)
+        return compiler.find_toolchain(python=how.python, kernels_dir=how.kernels, arch=how.arch, toolkit=how.toolkit)
     except compiler.ToolchainError as error:
         raise UnusableInput(Problem(what=str(error), file="")) from None
 
@@ -75,6 +77,8 @@ def record(cases: Sequence[CompileCase], how: Compiler, *, toolchain: Toolchain,
                     on_record=lambda done: step(f"{done.compile_key} {done.status}"),
                     cache_dir=cache,
                     toolchain=toolchain,
+                    toolkit=how.toolkit,
+                    installed_torch=how.installed_torch,
                 )
             )
         except compiler.ToolchainError as error:

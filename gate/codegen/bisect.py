@@ -1,0 +1,101 @@
+"""Knows how to find the first version whose code differs: a binary search that may skip versions, and its worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One version that was asked for: as base, as head, like neither, or skipped with the reason."""
+
+    version: str
+    state: str
+    reason: str | None = None
+
+
+class Bisected(msgspec.Struct, frozen=True, kw_only=True):
+    """The last version like the first one, the first that differs, and what lies unmeasured between them."""
+
+    last_same: str | None
+    first_changed: str | None
+    between: tuple[str, ...]
+    steps: tuple[Step, ...]
+    confidence: str
+
+
+class Skip(Exception):
+    """Raised for a version that cannot be measured; the message says why."""
+
+
+def bisect(versions: Sequence[str], signature: Callable[[str], object]) -> Bisected:
+    """Search `versions`, oldest first, for the first whose signature is not that of the first version.
+
+    `signature` measures one version, or raises Skip; then the nearest unmeasured version inside the bracket is asked
+    instead. The search supposes that the code changed once; both ends and both neighbours of the answer are measured,
+    and the confidence says what is left open. Raises Skip when an end cannot be measured.
+    """
+    steps: list[Step] = []
+    seen: dict[int, object] = {}
+
+    def measure(index: int) -> bool:
+        try:
+            seen[index] = signature(versions[index])
+        except Skip as reason:
+            if index in (0, len(versions) - 1):
+                raise
+            steps.append(Step(version=versions[index], state="skipped", reason=str(reason)))
+            return False
+        like = "as the first" if seen[index] == seen[0] else _later(seen, index, len(versions) - 1)
+        steps.append(Step(version=versions[index], state=like))
+        return True
+
+    low, high = 0, len(versions) - 1
+    measure(low)
+    measure(high)
+    if seen[low] == seen[high]:
+        confidence = "the first and the last version give the same code; what lies between was not searched"
+        return Bisected(
+            last_same=versions[high], first_changed=None, between=(), steps=tuple(steps), confidence=confidence
+        )
+    skipped: set[int] = set()
+    while True:
+        inside = [index for index in range(low + 1, high) if index not in skipped]
+        if not inside:
+            break
+        middle = min(inside, key=lambda index: abs(2 * index - low - high))
+        if not measure(middle):
+            skipped.add(middle)
+        elif seen[middle] == seen[0]:
+            low = middle
+        else:
+            high = middle
+    between = tuple(versions[low + 1 : high])
+    return Bisected(
+        last_same=versions[low],
+        first_changed=versions[high],
+        between=between,
+        steps=tuple(steps),
+        confidence=_confidence(between, whole=seen[high] == seen[len(versions) - 1]),
+    )
+
+
+def _later(seen: dict[int, object], index: int, last: int) -> str:
+    if index == last or last not in seen:
+        return "as the last" if index == last else "changed"
+    return "as the last" if seen[index] == seen[last] else "like neither end"
+
+
+def _confidence(between: tuple[str, ...], *, whole: bool) -> str:
+    near = (
+        "both neighbours were compiled"
+        if not between
+        else f"not narrowed further: {', '.join(between)} cannot be compiled"
+    )
+    once = (
+        "the first changed version already has the last one's code, so one change explains the whole difference"
+        if whole
+        else "the last version differs from the first changed one, so the code changed more than once"
+    )
+    return f"{near}; {once}"
