@@ -66,11 +66,16 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def stream_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """As `lines`, holding one line at a time. Raises UnusableInput if the file cannot be read."""
+    for number, raw in enumerate(byte_lines(path), start=1):
+        if not raw.isspace():
+            yield number, raw
+
+
+def byte_lines(path: Path) -> Iterator[bytes]:
+    """Each line as it is, blank ones and line ends included. Raises UnusableInput if the file cannot be read."""
     try:
         with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if raw.strip():
-                    yield number, raw
+            yield from file
     except OSError as error:
         raise UnusableInput(
             Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
@@ -218,12 +223,17 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """As `write_text`. Raises UnusableInput if the folder cannot be written."""
+    write_chunks(path, (data,))
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """As `write_bytes`, holding one chunk at a time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines(chunks)
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).chmod(0o644)
@@ -248,7 +258,7 @@ def remove_folder(path: Path) -> None:
 
 def write_jsonl(path: Path, records: Iterable[Any]) -> None:
     """Records as JSON lines, atomically."""
-    write_bytes(path, b"".join(encode(record) + b"\n" for record in records))
+    write_chunks(path, (encode(record) + b"\n" for record in records))
 
 
 def write_json(path: Path, record: Any) -> None:

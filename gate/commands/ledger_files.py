@@ -8,17 +8,17 @@ from pathlib import Path
 import msgspec
 
 from gate.ledgers import facts, freeze, matrices, recipe, scan, serving
-from gate.model.ledger import LedgerLock
+from gate.model.ledger import LedgerLock, LockedFile
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
 from gate.store import (
     LEDGER_FILE,
     MATRIX_FILE,
-    encode,
+    byte_lines,
     read_bytes,
     stream_lines,
-    write_bytes,
     write_json,
+    write_jsonl,
     write_text,
 )
 
@@ -48,12 +48,12 @@ def stored_rows(path: Path) -> Iterator[Shape]:
         yield row
 
 
-def locked_files(folder: Path) -> dict[str, bytes]:
-    """Every file of a frozen folder that the lock covers, by its path inside; hidden files are not part of it."""
+def locked_files(folder: Path) -> dict[str, LockedFile]:
+    """The hash of every file that the lock covers, by its path inside the folder; hidden files are not part of it."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != freeze.LOCK_FILE)
     inside = [(path, path.relative_to(folder)) for path in paths]
     return {
-        name.as_posix(): read_bytes(path)
+        name.as_posix(): freeze.locked_file(name.name, byte_lines(path))
         for path, name in inside
         if not any(part.startswith(".") for part in name.parts)
     }
@@ -86,12 +86,11 @@ def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
 def write_frozen(folder: Path, *, shapes: list[Shape] | None, matrix: str | None) -> LedgerLock:
     """Writes ledger and matrix where given, then the lock over all that lies in the folder."""
     if shapes is not None:
-        write_bytes(folder / LEDGER_FILE, b"".join(encode(shape) + b"\n" for shape in shapes))
+        write_jsonl(folder / LEDGER_FILE, shapes)
     if matrix is not None:
         write_text(folder / MATRIX_FILE, matrix)
-    files = locked_files(folder)
-    locked = list(stored_rows(folder / LEDGER_FILE))
-    derived = any(shape.source.kind in freeze.DERIVED for shape in locked)
-    lock = freeze.lock(folder.name, files=files, shapes=locked, sources=sources_on_disk() if derived else {})
+    kinds = {shape.source.kind for shape in stored_rows(folder / LEDGER_FILE)}
+    sources = sources_on_disk() if kinds & freeze.DERIVED else {}
+    lock = freeze.lock(folder.name, files=locked_files(folder), kinds=kinds, sources=sources)
     write_json(folder / freeze.LOCK_FILE, lock)
     return lock

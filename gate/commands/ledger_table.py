@@ -47,8 +47,8 @@ def counts_table(tally: Tally) -> Table:
     """How many rows there are by op, stage, source, dtype and model."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_row(Text("rows"), Text(f"{tally.rows}, {tally.weighted} of them weighted"))
-    for group, counter in tally.counts.items():
-        names = [f"{name} {count}" for name, count in sorted(counter.items())]
+    for group, counts in tally.counts().items():
+        names = [f"{name} {count}" for name, count in counts.items()]
         rest = len(names) - MOST_NAMES if group == "model" else 0
         shown = [*names[:MOST_NAMES], f"and {rest} more"] if rest > 0 else names
         table.add_row(Text(group), Text(", ".join(shown)))

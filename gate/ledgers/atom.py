@@ -13,7 +13,7 @@ import msgspec
 from gate.ledgers.draft import Draft
 from gate.ledgers.facts import Model
 from gate.ledgers.ops import DERIVE
-from gate.ledgers.ops.point import Cell, Point, size
+from gate.ledgers.ops.point import Args, Cell, Point, size
 from gate.model.problem import Problem
 from gate.model.shape import Source, Stage
 
@@ -68,7 +68,7 @@ def _anchor(entry: Any) -> Anchor:
 def scenarios(anchors: Sequence[Anchor], *, model: str | None) -> Iterator[Draft]:
     """A row a scenario: no kernel's shape, but what a serving benchmark of it must offer."""
     for anchor in anchors:
-        args = {"input_len": anchor.input_len, "output_len": anchor.output_len, "concurrency": anchor.concurrency}
+        args: Args = {"input_len": anchor.input_len, "output_len": anchor.output_len, "concurrency": anchor.concurrency}
         yield _draft(SCENARIO, Cell(dtype="bf16", args=args), anchor, model or anchor.model or "any", "mixed", "")
 
 

@@ -41,8 +41,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.added or self.removed or self.changed or self.renamed)
 
 
-def compare(old: Iterable[Shape], new: Iterable[Shape]) -> Difference:
-    """What going from `old` to `new` changes, row by row."""
+def compare(old: Iterable[Shape], new: Iterable[Shape], *, same: int = 0) -> Difference:
+    """What going from `old` to `new` changes, row by row. `same` counts equal rows left out of both."""
     before = {shape.shape_id: shape for shape in old}
     after = {shape.shape_id: shape for shape in new}
     both = [(before[key], after[key]) for key in before if key in after]
@@ -66,7 +66,7 @@ def compare(old: Iterable[Shape], new: Iterable[Shape]) -> Difference:
         removed=removed,
         changed=changed,
         renamed=tuple(renamed),
-        same=len(both) - len(changed),
+        same=same + len(both) - len(changed),
     )
 
 

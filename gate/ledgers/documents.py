@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from gate.model.problem import Problem, UnusableInput
+from gate.model.shape import canonical
 from gate.schemas.strict import loads
 
 GZIP = b"\x1f\x8b"
@@ -48,8 +49,11 @@ def parse(data: bytes, *, file: str) -> Any:
     json_like = data.lstrip()[:1] in (b"{", b"[")
     try:
         value = loads(data) if json_like else yaml.load(data, _Plain)
+        if not json_like:
+            # Refuses what JSON has no form for: NaN, dates, keys that are no strings, data inside itself.
+            canonical(value)
         if not json_like or _SURROGATE.search(data):
-            value = msgspec.json.decode(msgspec.json.encode(value))
+            msgspec.json.encode(value)
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         what = f"not valid YAML: {' '.join(str(problem or error).split())}"

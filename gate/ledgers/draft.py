@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from gate.model.shape import (
     Source,
     Stage,
     Weight,
+    canonical,
     compute_shape_id,
     order_key,
 )
@@ -23,9 +24,13 @@ ARCH = "gfx950"
 GPU = "MI350X"
 
 
+_ROW_MAJOR: dict[str, Any] = {"row_major": True}
+NO_WEIGHT = Weight()
+
+
 def row_major() -> dict[str, Any]:
-    """The layout of every op whose tensors are contiguous, last axis fastest."""
-    return {"row_major": True}
+    """The layout of every op whose tensors are contiguous, last axis fastest. One object for all rows."""
+    return _ROW_MAJOR
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,32 +43,28 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     stage: Stage
     dtype: str
-    args: Mapping[str, ArgValue]
+    args: dict[str, ArgValue]
     source: Source
     kernel_name: str = ""
-    layout: Mapping[str, Any] = msgspec.field(default_factory=row_major)
+    layout: dict[str, Any] = msgspec.field(default_factory=row_major)
     occurrences: int | None = None
     baseline_us: float | None = None
     notes: str = ""
 
     @property
-    def physical(self) -> tuple[Any, ...]:
-        """What the hardware sees: everything of the identity but the model and the stage."""
-        return self.op_type, self.dtype, _frozen(self.layout), _frozen(self.args)
+    def physical(self) -> bytes:
+        """What the hardware sees, as a digest: everything of the identity but the model and the stage."""
+        return _digest(self.op_type, self.dtype, self.layout, self.args)
 
 
-def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple(sorted((key, _frozen(item)) for key, item in value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
-    # True and 1 hash alike but are written differently.
-    return (type(value).__name__, value) if isinstance(value, bool) else value
-
-
-def physical(shape: Shape) -> tuple[Any, ...]:
+def physical(shape: Shape) -> bytes:
     """What the hardware sees of a ledger row; two rows that agree in it measure the same thing."""
-    return shape.op_type, shape.dtype, _frozen(shape.layout), _frozen(shape.args)
+    return _digest(shape.op_type, shape.dtype, shape.layout, shape.args)
+
+
+def _digest(op_type: str, dtype: str, layout: Mapping[str, Any], args: Mapping[str, Any]) -> bytes:
+    text = f"{op_type}\n{dtype}\n{canonical(layout)}{canonical(args)}"
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def rows(drafts: Iterable[Draft], *, baselines: Mapping[str, tuple[str, ...]]) -> list[Shape]:
@@ -73,17 +74,42 @@ def rows(drafts: Iterable[Draft], *, baselines: Mapping[str, tuple[str, ...]]) -
     `traffic_weight` and `baseline_time_weight`: the row's share of its op's, to 6 decimals. `baselines` names the
     measured rivals of each op.
     """
-    groups: dict[tuple[Any, ...], list[Draft]] = {}
+    merged: dict[bytes, Draft] = {}
     for draft in drafts:
-        groups.setdefault((draft.stage, *draft.physical), []).append(draft)
+        key = draft.stage.encode() + draft.physical
+        there = merged.get(key)
+        merged[key] = draft if there is None else _joined(there, draft)
     totals: dict[str, _Total] = {}
-    for group in groups.values():
-        totals[group[0].op_type] = totals.get(group[0].op_type, _Total()).plus(group)
-    shapes = [
-        _row(group, total=totals[group[0].op_type], rivals=baselines.get(group[0].op_type, ()))
-        for group in groups.values()
-    ]
-    return sorted(shapes, key=order_key)
+    for draft in merged.values():
+        totals[draft.op_type] = totals.get(draft.op_type, _Total()).plus(draft)
+    shapes = []
+    while merged:
+        _, draft = merged.popitem()
+        shapes.append(_row(draft, weight=totals[draft.op_type].weight(draft), rivals=baselines.get(draft.op_type, ())))
+    shapes.sort(key=order_key)
+    return shapes
+
+
+def _joined(first: Draft, second: Draft) -> Draft:
+    """Two drafts of one shape as one: names and notes that differ are joined, counts and times are summed."""
+    models = dict.fromkeys([*first.model.split("|"), *second.model.split("|")])
+    notes = dict.fromkeys(note for draft in (first, second) for note in draft.notes.split("; ") if note)
+    return msgspec.structs.replace(
+        first,
+        model="|".join(models),
+        notes="; ".join(notes),
+        occurrences=_sum(first.occurrences, second.occurrences),
+        baseline_us=_sum(first.baseline_us, second.baseline_us),
+    )
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(first: _Number | None, second: _Number | None) -> _Number | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
 class _Total(msgspec.Struct, frozen=True):
@@ -92,53 +118,48 @@ class _Total(msgspec.Struct, frozen=True):
     occurrences: int = 0
     baseline_us: float = 0.0
 
-    def plus(self, group: list[Draft]) -> _Total:
-        return _Total(self.occurrences + (_count(group) or 0), self.baseline_us + (_time(group) or 0.0))
+    def plus(self, draft: Draft) -> _Total:
+        if draft.occurrences is None and draft.baseline_us is None:
+            return self
+        return _Total(self.occurrences + (draft.occurrences or 0), self.baseline_us + (draft.baseline_us or 0.0))
 
-    def weight(self, group: list[Draft]) -> Weight:
-        count, time = _count(group), _time(group)
+    def weight(self, draft: Draft) -> Weight:
+        if draft.occurrences is None and draft.baseline_us is None:
+            return NO_WEIGHT
         return Weight(
-            occurrences=count,
-            traffic_weight=_share(count, self.occurrences),
-            baseline_time_weight=_share(time, self.baseline_us),
+            occurrences=draft.occurrences,
+            traffic_weight=_share(draft.occurrences, self.occurrences),
+            baseline_time_weight=_share(draft.baseline_us, self.baseline_us),
         )
-
-
-def _count(group: list[Draft]) -> int | None:
-    counts = [draft.occurrences for draft in group if draft.occurrences is not None]
-    return sum(counts) if counts else None
-
-
-def _time(group: list[Draft]) -> float | None:
-    times = [draft.baseline_us for draft in group if draft.baseline_us is not None]
-    return math.fsum(times) if times else None
 
 
 def _share(part: float | None, whole: float) -> float | None:
     return None if part is None or not whole > 0 else round(part / whole, 6)
 
 
-def _row(group: list[Draft], *, total: _Total, rivals: tuple[str, ...]) -> Shape:
-    first = group[0]
-    model = "|".join(dict.fromkeys(name for draft in group for name in draft.model.split("|")))
-    layout, args = dict(first.layout), dict(first.args)
+def _row(draft: Draft, *, weight: Weight, rivals: tuple[str, ...]) -> Shape:
     return Shape(
         shape_id=compute_shape_id(
-            op_type=first.op_type, model=model, stage=first.stage, dtype=first.dtype, layout=layout, args=args
+            op_type=draft.op_type,
+            model=draft.model,
+            stage=draft.stage,
+            dtype=draft.dtype,
+            layout=draft.layout,
+            args=draft.args,
         ),
-        op_type=first.op_type,
-        kernel_name=first.kernel_name or first.op_type,
-        model=model,
-        stage=first.stage,
+        op_type=draft.op_type,
+        kernel_name=draft.kernel_name or draft.op_type,
+        model=draft.model,
+        stage=draft.stage,
         arch=ARCH,
         gpu=GPU,
-        dtype=first.dtype,
-        layout=layout,
-        args=args,
-        source=first.source,
-        weight=total.weight(group),
+        dtype=draft.dtype,
+        layout=draft.layout,
+        args=draft.args,
+        source=draft.source,
+        weight=weight,
         baselines_available=rivals,
-        notes="; ".join(dict.fromkeys(draft.notes for draft in group if draft.notes)),
+        notes=draft.notes,
     )
 
 
@@ -146,7 +167,7 @@ def one_row_per_physical_shape(drafts: Iterable[Draft]) -> list[Draft]:
     """Drafts without repetition over stages: a probe of a shape that a model uses is dropped, a shape seen in
     prefill and in decode becomes `mixed`, and one that a trace has seen is no longer only a model's dimension.
     """
-    groups: dict[tuple[Any, ...], list[Draft]] = {}
+    groups: dict[bytes, list[Draft]] = {}
     for draft in drafts:
         groups.setdefault(draft.physical, []).append(draft)
     return [draft for group in groups.values() for draft in _settle(group)]

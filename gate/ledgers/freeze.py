@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from gate.model.ledger import LedgerLock, LockedFile
 from gate.model.problem import Problem
-from gate.model.shape import Shape
 
 LOCK_FILE = "ledger.lock.json"
 # The version of what each importer makes of its source; it rises when equal sources give other rows.
@@ -28,30 +27,29 @@ def sha256(data: bytes) -> str:
 
 
 def lock(
-    op: str,
-    *,
-    files: Mapping[str, bytes],
-    shapes: Iterable[Shape],
-    sources: Mapping[str, bytes] | None = None,
+    op: str, *, files: Mapping[str, LockedFile], kinds: Iterable[str], sources: Mapping[str, bytes] | None = None
 ) -> LedgerLock:
-    """The lock of a frozen folder. `files` holds every file by its path inside the folder, `sources` the fact
-    files that the rows were derived from.
+    """The lock of a frozen folder. `files` holds every file by its path inside the folder, `kinds` the source
+    kinds of the rows, `sources` the fact files that the rows were derived from.
     """
-    kinds = sorted({shape.source.kind for shape in shapes})
     return LedgerLock(
         op_type=op,
-        files={path: _locked(path, files[path]) for path in sorted(files)},
-        importers={kind: IMPORTERS[kind] for kind in kinds},
+        files={path: files[path] for path in sorted(files)},
+        importers={kind: IMPORTERS[kind] for kind in sorted(set(kinds))},
         sources={name: sha256(data) for name, data in sorted((sources or {}).items())},
     )
 
 
-def _locked(path: str, data: bytes) -> LockedFile:
-    rows = sum(1 for line in data.split(b"\n") if line.strip()) if path.endswith(".jsonl") else None
-    return LockedFile(sha256=sha256(data), rows=rows)
+def locked_file(path: str, lines: Iterable[bytes]) -> LockedFile:
+    """What the lock records of a file, from its lines as they are; rows are counted in JSONL."""
+    digest, rows = hashlib.sha256(), 0
+    for line in lines:
+        digest.update(line)
+        rows += not line.isspace()
+    return LockedFile(sha256=digest.hexdigest(), rows=rows if path.endswith(".jsonl") else None)
 
 
-def differences(locked: LedgerLock, *, folder: str, files: Mapping[str, bytes]) -> list[Problem]:
+def differences(locked: LedgerLock, *, folder: str, files: Mapping[str, LockedFile]) -> list[Problem]:
     """What in the folder is not what the lock says: edited, missing or unlocked files, changed importers."""
     problems = []
     for path in sorted(locked.files.keys() | files.keys()):
@@ -60,7 +58,7 @@ def differences(locked: LedgerLock, *, folder: str, files: Mapping[str, bytes]) 
             problems.append(Problem(what="the lock names it, but it is not there", file=name, fix=_FIX))
         elif path not in locked.files:
             problems.append(Problem(what="it is not in the lock", file=name, fix=_FIX))
-        elif sha256(files[path]) != locked.files[path].sha256:
+        elif files[path].sha256 != locked.files[path].sha256:
             problems.append(Problem(what="its bytes are not those of the lock", file=name, fix=_FIX))
     for kind, version in sorted(locked.importers.items()):
         if IMPORTERS.get(kind) != version:

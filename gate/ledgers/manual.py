@@ -11,7 +11,7 @@ from gate.ledgers.draft import Draft, row_major
 from gate.ledgers.ops.norms import EPS
 from gate.ledgers.ops.point import size
 from gate.model.problem import Problem
-from gate.model.shape import ArgValue, Source, Stage, compute_shape_id
+from gate.model.shape import ArgValue, Source, Stage
 
 # The ops a probe of two sizes describes, and what their shapes hold besides.
 TWO_SIZED: dict[str, dict[str, ArgValue]] = {
@@ -20,6 +20,7 @@ TWO_SIZED: dict[str, dict[str, ArgValue]] = {
     "rmsnorm": {"eps": EPS},
     "softmax": {},
 }
+_BY_HAND = Source(kind="manual")
 DTYPES = ("bf16", "f16", "f32", "fp8", "fp4", "int8")
 
 
@@ -38,16 +39,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(document: Any, *, file: str) -> tuple[list[Draft], list[Problem]]:
-    """The shapes of a parsed list (or of its `shapes`), and a problem for each entry that is none."""
+    """The shapes of a parsed list (or of its `shapes`), which is used up, and a problem for each entry that is none."""
     entries = document.get("shapes") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         return [], [Problem(what="not a list of shapes", file=file)]
     drafts: list[Draft] = []
     problems: list[Problem] = []
     for position, given in enumerate(entries):
+        # A list may hold a million entries: each is let go as soon as it is a draft.
+        entries[position] = None
         try:
             drafts.append(_draft(msgspec.convert(given, Entry)))
-        except (msgspec.ValidationError, ValueError, RecursionError) as error:
+        except (msgspec.ValidationError, ValueError) as error:
             problems.append(Problem(what=f"shape {position}: {error}", file=file))
     return drafts, problems
 
@@ -58,7 +61,6 @@ def _draft(entry: Entry) -> Draft:
     for name, value in entry.args.items():
         if isinstance(value, int) and not isinstance(value, bool) and value != 0:
             size(abs(value), name)
-    compute_shape_id(op_type="", model="", stage="", dtype="", layout=entry.layout, args=entry.args)
     if entry.occurrences is not None and entry.occurrences < 0:
         raise ValueError("occurrences must not be negative")
     return Draft(
@@ -69,7 +71,7 @@ def _draft(entry: Entry) -> Draft:
         args=entry.args,
         kernel_name=entry.kernel_name,
         layout=entry.layout,
-        source=Source(kind="manual"),
+        source=_BY_HAND,
         occurrences=entry.occurrences,
         notes=entry.notes,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -32,36 +32,38 @@ def rows(lines: Iterable[tuple[int, bytes]], *, file: str) -> Iterator[tuple[int
         yield number, Problem(what=fault, file=file, line=number, fix=FIX, shape_id=want) if fault else shape
 
 
-# What rows are counted by: a title and the value of a row.
-GROUPS: dict[str, Callable[[Shape], str]] = {
-    "op": lambda shape: shape.op_type,
-    "stage": lambda shape: shape.stage,
-    "source": lambda shape: shape.source.kind,
-    "dtype": lambda shape: shape.dtype,
-    "model": lambda shape: shape.model,
-}
+GROUPS = ("op", "stage", "source", "dtype", "model")
 
 
 class Tally:
     """Counts rows by op, stage, source, dtype and model; a row of several models counts for each of them."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.kinds: Counter[tuple[str, ...]] = Counter()
         self.weighted = 0
-        self.counts: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
 
     def add(self, shape: Shape) -> None:
         """Counts one row."""
-        self.rows += 1
+        self.kinds[shape.op_type, shape.stage, shape.source.kind, shape.dtype, shape.model] += 1
         self.weighted += shape.weight.value is not None
-        for group, value in GROUPS.items():
-            for name in value(shape).split("|") if group == "model" else (value(shape),):
-                self.counts[group][name] += 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows were counted."""
+        return self.kinds.total()
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Rows by group and name, sorted by name."""
+        found: dict[str, Counter[str]] = {group: Counter() for group in GROUPS}
+        for kind, count in self.kinds.items():
+            for group, value in zip(GROUPS, kind, strict=True):
+                for name in value.split("|") if group == "model" else (value,):
+                    found[group][name] += count
+        return {group: dict(sorted(counter.items())) for group, counter in found.items()}
 
     def plain(self) -> dict[str, object]:
-        """The counts as plain data, each group sorted by name."""
-        groups = {group: dict(sorted(counter.items())) for group, counter in self.counts.items()}
-        return {"rows": self.rows, "weighted": self.weighted, **groups}
+        """The counts as plain data."""
+        return {"rows": self.rows, "weighted": self.weighted, **self.counts()}
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):

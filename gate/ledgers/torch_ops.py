@@ -10,7 +10,7 @@ import msgspec
 
 from gate.ledgers.ops.attention import attention_args
 from gate.ledgers.ops.norms import EPS
-from gate.ledgers.ops.point import Cell, size
+from gate.ledgers.ops.point import Args, Cell, size
 
 DTYPES: Mapping[str, str] = {
     "c10::BFloat16": "bf16",
@@ -116,7 +116,7 @@ def _attention(call: Call) -> tuple[str, Cell]:
 def _gating(logits: int) -> Operator:
     def shape(call: Call) -> tuple[str, Cell]:
         tokens, experts = call.tensor(logits, rank=2)
-        args = {"num_tokens": tokens, "num_experts": experts, "topk": call.tensor(0, rank=2)[1]}
+        args: Args = {"num_tokens": tokens, "num_experts": experts, "topk": call.tensor(0, rank=2)[1]}
         return "topk_gating_softmax", Cell(dtype=call.dtype(logits), args=args)
 
     return shape

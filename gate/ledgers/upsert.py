@@ -25,15 +25,24 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: int
 
 
+def digest(shape: Shape) -> int:
+    """A number that differs where two rows of this process differ in any field."""
+    return hash(msgspec.json.encode(shape, order="sorted"))
+
+
 def upsert(old: Iterable[Shape], new: Iterable[Shape], *, kinds: frozenset[str]) -> Change:
     """Replaces the rows of `kinds` in `old` by `new`; one row per shape_id, in the ledger's stable order.
 
     The same import twice gives the same rows.
     """
     kept: dict[str, Shape] = {}
-    previous: dict[str, Shape] = {}
+    # Of rows that are replaced only a digest is held, so that a large ledger is not in memory twice.
+    previous: dict[str, int] = {}
     for shape in old:
-        (previous if shape.source.kind in kinds else kept)[shape.shape_id] = shape
+        if shape.source.kind in kinds:
+            previous[shape.shape_id] = digest(shape)
+        else:
+            kept[shape.shape_id] = shape
     fresh: dict[str, Shape] = {}
     elsewhere = 0
     for shape in new:
@@ -44,10 +53,12 @@ def upsert(old: Iterable[Shape], new: Iterable[Shape], *, kinds: frozenset[str])
         elsewhere += 1
         if there.weight.value is None and shape.weight.value is not None:
             kept[shape.shape_id] = msgspec.structs.replace(there, weight=shape.weight)
-    changed = sum(1 for key, shape in fresh.items() if key in previous and previous[key] != shape)
+    changed = sum(1 for key, shape in fresh.items() if key in previous and previous[key] != digest(shape))
     both = len(fresh.keys() & previous.keys())
+    shapes = [*kept.values(), *fresh.values()]
+    shapes.sort(key=order_key)
     return Change(
-        shapes=sorted([*kept.values(), *fresh.values()], key=order_key),
+        shapes=shapes,
         added=len(fresh) - both,
         removed=len(previous) - both,
         changed=changed,

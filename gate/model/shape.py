@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -71,14 +72,33 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     notes: str
 
 
-def _canonical(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {key: _canonical(item) for key, item in value.items()}
+def canonical(value: Any) -> str:
+    """The canonical JSON of a value: sorted keys, no blanks, ASCII, integral floats written as integers.
+
+    Equal to `json.dumps` with those settings, and several times faster, which a ledger of a million rows notices.
+    Raises ValueError for NaN or infinity and TypeError for what JSON has no form for.
+    """
+    # The commonest kinds first; asking whether something is a Mapping takes longer than all the rest.
+    kind = type(value)
+    if kind is int:
+        return int.__repr__(value)
+    if kind is str:
+        return encode_basestring_ascii(value)
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{value} has no form in JSON")
+        return str(int(value)) if value.is_integer() else float.__repr__(value)
+    if kind is dict or isinstance(value, Mapping):
+        pairs = [f"{encode_basestring_ascii(key)}:{canonical(value[key])}" for key in sorted(value)]
+        return "{" + ",".join(pairs) + "}"
+    if value is None or kind is bool:
+        return _CONSTANTS[value]
     if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
-    return value
+        return "[" + ",".join([canonical(item) for item in value]) + "]"
+    raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+_CONSTANTS: dict[Any, str] = {None: "null", True: "true", False: "false"}
 
 
 def compute_shape_id(
@@ -92,18 +112,14 @@ def compute_shape_id(
 ) -> str:
     """The identity of a shape: `sha1:` and 16 hex digits of SHA-1 over its canonical JSON.
 
-    Canonical means sorted keys, no blanks, ASCII, and integral floats written as integers, so that 8192 and
-    8192.0 are one shape. The rule is fixed by the ledger contract. Raises ValueError for NaN or infinity.
+    The rule is fixed by the ledger contract; integral floats are written as integers, so that 8192 and 8192.0 are
+    one shape. Raises ValueError for NaN or infinity.
     """
-    identity = {
-        "op_type": op_type,
-        "model": model,
-        "stage": stage,
-        "dtype": dtype,
-        "layout": _canonical(layout),
-        "args": _canonical(args),
-    }
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = (
+        f'{{"args":{canonical(args)},"dtype":{encode_basestring_ascii(dtype)},"layout":{canonical(layout)},'
+        f'"model":{encode_basestring_ascii(model)},"op_type":{encode_basestring_ascii(op_type)},'
+        f'"stage":{encode_basestring_ascii(stage)}}}'
+    )
     return "sha1:" + hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()[:16]
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(folder: Path, *arguments: str) -> tuple[float, float, int]:
-    """Seconds, peak memory in MB and exit code of one `gate` command."""
+def run(folder: Path, *arguments: str) -> tuple[float, float, float, int]:
+    """Wall seconds, processor seconds, peak memory in MB and exit code of one `gate` command."""
     started = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
@@ -23,7 +23,8 @@ def run(folder: Path, *arguments: str) -> tuple[float, float, int]:
     )
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return time.perf_counter() - started, usage.ru_maxrss / 1024, process.returncode
+    busy = usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - started, busy, usage.ru_maxrss / 1024, process.returncode
 
 
 def write_source(path: Path, rows: int) -> None:
@@ -55,8 +56,8 @@ def main() -> None:
             ("show", ("ledger", "show", "rmsnorm")),
             ("diff with itself", ("ledger", "diff", "rmsnorm", "rmsnorm")),
         ):
-            seconds, peak, code = run(folder, *arguments)
-            print(f"{title:26} {seconds:7.1f} s {peak:8.0f} MB  exit {code}", flush=True)
+            seconds, busy, peak, code = run(folder, *arguments)
+            print(f"{title:26} {seconds:7.1f} s  busy {busy:7.1f} s {peak:8.0f} MB  exit {code}", flush=True)
         size = (folder / "rmsnorm" / "shape_ledger.jsonl").stat().st_size
         print(f"{rows} rows, ledger of {size / 1e6:.0f} MB, this process {own_peak():.0f} MB")
 

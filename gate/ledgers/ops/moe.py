@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gate.ledgers.facts import Model
-from gate.ledgers.ops.point import Cell, Point, shard
+from gate.ledgers.ops.point import Args, Cell, Point, shard
 
 
 def topk_gating_softmax(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     """Softmax over the experts and choice of the best; models that score with a sigmoid use another kernel."""
     if model.moe is not None and model.moe.scoring == "softmax":
-        args = {"num_tokens": at.tokens, "num_experts": model.moe.experts, "topk": model.moe.topk}
+        args: Args = {"num_tokens": at.tokens, "num_experts": model.moe.experts, "topk": model.moe.topk}
         yield Cell(dtype=dtype, args=args, notes="router")
 
 
@@ -21,7 +21,7 @@ def moe_gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     Tensor parallelism shards Dim2 and nothing else.
     """
     if model.moe is not None:
-        args = {
+        args: Args = {
             "M": at.tokens,
             "E": model.moe.experts,
             "Dim1": model.hidden,
@@ -34,5 +34,5 @@ def moe_gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
 def moe_reduce(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     """The weighted outputs of each token's experts summed; with one expert a token there is nothing to sum."""
     if model.moe is not None and model.moe.topk > 1:
-        args = {"num_tokens": at.tokens, "topk": model.moe.topk, "model_dim": model.hidden}
+        args: Args = {"num_tokens": at.tokens, "topk": model.moe.topk, "model_dim": model.hidden}
         yield Cell(dtype=dtype, args=args, notes="sum over experts")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -27,10 +27,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """A shape that one model needs at a point; `notes` says what for."""
 
     dtype: str
-    args: Mapping[str, ArgValue]
+    args: dict[str, ArgValue]
     notes: str = ""
     kernel_name: str = ""
 
+
+Args = dict[str, ArgValue]
 
 # What an op derives from a model at a point, for one dtype; nothing where the model has no such layer.
 Derive = Callable[[Model, Point, str], Iterator[Cell]]

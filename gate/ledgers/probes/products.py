@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gate.ledgers.ops.point import Cell
+from gate.ledgers.ops.point import Args, Cell
 
 
 def _product(m: int, n: int, k: int, dtype: str, notes: str) -> Cell:
@@ -54,7 +54,7 @@ def batched_gemm() -> Iterator[Cell]:
 
 def _experts(dtypes: tuple[str, ...]) -> Iterator[Cell]:
     def cell(m: int, experts: int, dim1: int, dim2: int, topk: int, dtype: str, notes: str) -> Cell:
-        args = {"M": m, "E": experts, "Dim1": dim1, "Dim2": dim2, "TopK": topk}
+        args: Args = {"M": m, "E": experts, "Dim1": dim1, "Dim2": dim2, "TopK": topk}
         return Cell(dtype=dtype, args=args, notes=notes)
 
     first = dtypes[0]
