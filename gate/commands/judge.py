@@ -53,6 +53,7 @@ def command(
     """
     from gate.analysis.judge import judge
 
+    judged.clear(out)
     day = (today or datetime.now(UTC)).date()
     try:
         inputs = judge_files.read_inputs(

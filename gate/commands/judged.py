@@ -29,6 +29,13 @@ def write(decision: Decision, out: Path) -> None:
         store.write_text(out / name, text)
 
 
+def clear(out: Path) -> None:
+    """Removes an earlier judgement, so that a run that breaks off cannot leave an old verdict standing."""
+    texts = ("comment.md", "status.json", "step_summary.md", "regression_summary.md")
+    for name in (DECISION_FILE, REGRESSIONS_FILE, *texts):
+        (out / name).unlink(missing_ok=True)
+
+
 def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:
     """Prints the decision for a person, or decision.json for a machine."""
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from gate import store
 from gate.codegen.compile import CANARIES
 from gate.codegen.diff import compare_all
+from gate.codegen.keys import OPS
 from gate.commands import judge_files, judged, machine_code
 from gate.commands.ledger_files import lock_problems, op_folders
 from gate.ledgers.freeze import LOCK_FILE
@@ -51,7 +53,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(short_help="The main job: compile the frozen ledgers, judge, report.")
 @click.option("--out", type=FOLDER, default=Path("gate-out"), show_default=True, help="Folder for all that is written.")
-@click.option("--op", "ops", multiple=True, help="An op of the ledgers; may be repeated. Default: all.")
+@click.option(
+    "--op",
+    "ops",
+    multiple=True,
+    help="An op of the ledgers, or all; may be repeated. Default: those with a kernel of ours.",
+)
 @click.option("--shape", "shapes", multiple=True, help="A shape_id; may be repeated. Default: all of the op.")
 @click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl. Default: ./frozen_ledgers or ours.")
 @click.option("--base", "baselines", type=FOLDER, help="Folder with the baselines. Default: that of the ledgers.")
@@ -117,6 +124,7 @@ def _if_there(path: Path) -> Path | None:
 
 def guarded(job: Job) -> Decision:
     """The decision, written; an unusable input leaves a written no-verdict behind before it is raised."""
+    judged.clear(job.out)
     try:
         decision = decide(job)
     except UnusableInput as error:
@@ -132,7 +140,8 @@ def decide(job: Job) -> Decision:
 
     policy = judge_files.read_policy(job.policy)
     waivers = judge_files.read_waivers(job.waivers)
-    ledger = narrowed(read_frozen(job.ledgers), job.limits)
+    frozen = read_frozen(job.ledgers)
+    ledger = narrowed(frozen, job.limits)
     judged.warn(ledger.problems)
     matrices = judge_files.read_matrices(job.ledgers)
     unlisted = sorted({shape.op_type for shape in ledger.shapes} - matrices.keys())
@@ -145,7 +154,7 @@ def decide(job: Job) -> Decision:
     head_rows = machine_code.outcomes(ledger.shapes, work, records=head, matrices=matrices)
     write_results(job.out, head_rows, ledger.shapes)
     base_rows = machine_code.outcomes(ledger.shapes, work, records=base, matrices=matrices) if base else []
-    return judge(
+    decision = judge(
         Inputs(
             ledger=ledger,
             matrices=matrices,
@@ -157,6 +166,17 @@ def decide(job: Job) -> Decision:
             code=machine_code.evidence(work, changes),
         )
     )
+    return msgspec.structs.replace(decision, scope=scope(frozen, ledger))
+
+
+def scope(frozen: Ledger, judged_part: Ledger) -> str:
+    """What of the frozen ledgers this run leaves out, in words; empty when it leaves out nothing."""
+    taken = {shape.shape_id for shape in judged_part.shapes}
+    out = Counter(shape.op_type for shape in frozen.shapes if shape.shape_id not in taken)
+    if not out:
+        return ""
+    ops = ", ".join(f"{op} ({n})" for op, n in sorted(out.items()))
+    return f"{len(taken)} of {len(frozen.shapes)} frozen shapes; not part of this run, by op: {ops}"
 
 
 def read_frozen(root: Path) -> Ledger:
@@ -182,7 +202,7 @@ def narrowed(ledger: Ledger, limits: Limits) -> Ledger:
 
 
 def _asked(shape: Shape, limits: Limits) -> bool:
-    of_op = not limits.ops or "all" in limits.ops or shape.op_type in limits.ops
+    of_op = shape.op_type in (limits.ops or OPS) or "all" in limits.ops
     return of_op and (not limits.shapes or shape.shape_id in limits.shapes)
 
 

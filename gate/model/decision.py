@@ -199,6 +199,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     standings: tuple[Standing, ...] = ()
     geomean_tests: tuple[GeomeanTest, ...] = ()
     problems: tuple[str, ...] = ()
+    scope: str = ""
     waivers: tuple[dict[str, Any], ...] = ()
     commands: tuple[Command, ...] = ()
     policy: dict[str, Any] = {}
