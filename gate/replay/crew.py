@@ -37,16 +37,24 @@ class Crew:
 
     def start(self, sides: Iterable[str]) -> None:
         """Starts the workers that are not running, together. Raises SideLost or NoDevice."""
-        waiting = []
-        for side in sides:
-            if side not in self.links:
+        greeting = {"do": "hello", "device": self.settings.device}
+        fresh = [side for side in dict.fromkeys(sides) if side not in self.links]
+        try:
+            for side in fresh:
                 self.links[side] = self._launch(side, self.settings.arms[side])
-                waiting.append((side, self._send(side, {"do": "hello", "device": self.settings.device})))
-        for side, number in waiting:
-            reply = self._receive(side, number, {"do": "hello"})
-            if reply["status"] != "ok":
-                raise NoDevice(f"{side}: {reply['reason']}")
-            self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
+            numbers = {side: self._send(side, greeting) for side in fresh}
+            for side, number in numbers.items():
+                self._welcome(side, self._receive(side, number, greeting))
+        except SideLost:
+            # A worker that was not heard yet must not pass for one that was.
+            for side in fresh:
+                self.bury(side)
+            raise
+
+    def _welcome(self, side: str, reply: Reply) -> None:
+        if reply["status"] != "ok":
+            raise NoDevice(f"{side}: {reply['reason']}")
+        self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
 
     def _launch(self, side: str, spec: ArmSpec) -> Link:
         log = self.settings.folder / "logs" / f"{self.name}-{side}.log"

@@ -23,6 +23,7 @@ from gate.replay.shape_run import ShapeRun, Token
 
 CANARY_PAUSE_S = 3.0
 CANARY_TRIES = 3
+START_TRIES = 4
 NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
 
 
@@ -184,24 +185,30 @@ class _Shared:
     def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
         sides = list(dict.fromkeys(target.arm.side for target in job.targets))
-        try:
-            crew.start(sides)
-        except SideLost as lost:
-            raise NoDevice(f"{lost.side}: {lost.death.reason}") from None
-        with machine.token.hold():
-            machine.environments.update(crew.environments)
-            if machine.canary is not None or not self.settings.timing:
-                return
-            amd = crew.environments[sides[0]].get("runtime", "").startswith("rocm")
-            if not self.settings.device.startswith("sim"):
-                machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
+        for attempt in range(START_TRIES):
             try:
-                crew.ask(sides[0], {"do": "canary"})
-                machine.floor_us = crew.ask(sides[0], {"do": "floor"})["floor_us"]
-                machine.coldness = crew.ask(sides[0], {"do": "coldness"})
-                machine.canary = crew.ask(sides[0], {"do": "canary"})["canary"]
-            except (SideLost, KeyError) as error:
-                raise NoDevice(f"the GPU fails its self-test: {error}") from None
+                crew.start(sides)
+                with machine.token.hold():
+                    self._self_test(crew, machine, sides[0])
+                return
+            except SideLost as lost:
+                crew.bury(lost.side)
+                if not lost.death.outside or attempt + 1 == START_TRIES:
+                    raise NoDevice(f"{lost.side}: {lost.death.reason}") from None
+
+    def _self_test(self, crew: Crew, machine: Machine, side: str) -> None:
+        machine.environments.update(crew.environments)
+        if machine.canary is not None or not self.settings.timing:
+            return
+        if not self.settings.device.startswith("sim"):
+            amd = crew.environments[side].get("runtime", "").startswith("rocm")
+            machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
+        replies = {name: crew.ask(side, {"do": name}) for name in ("floor", "coldness", "canary")}
+        for name, reply in replies.items():
+            if reply["status"] != "ok":
+                raise NoDevice(f"the GPU fails its self-test ({name}): {reply['reason']}")
+        machine.floor_us, machine.canary = replies["floor"]["floor_us"], replies["canary"]["canary"]
+        machine.coldness = {name: replies["coldness"][name] for name in ("probes", "verdict")}
 
     def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)

@@ -7,6 +7,7 @@ import math
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from gate.replay.timer import plan_ring
 
 Reply = dict[str, Any]
 MAX_BLOCK_REPEATS = 2
+KILLS_FORGIVEN = 3
 # One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
 T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
 SUSPECT_LOG = math.log(1.01)
@@ -64,7 +66,7 @@ class ShapeRun:
     sensor: Callable[[], Reading]
     results: dict[Arm, ArmResult] = field(default_factory=dict)
     raw: list[Reply] = field(default_factory=list)
-    restarted: set[str] = field(default_factory=set)
+    kills: Counter[Arm] = field(default_factory=Counter)
 
     def run(self) -> None:
         """Measures every arm, look by look. Each arm ends `ok` or with its reason; no other arm suffers."""
@@ -111,10 +113,9 @@ class ShapeRun:
         arm = next((arm for arm in self.results if str(arm) == lost.arm), None)
         blamed = [arm] if arm is not None else [arm for arm in self._alive() if arm.side == lost.side]
         for each in blamed:
-            key = str(each)
-            if lost.death.outside and key not in self.restarted:
-                # Signal 9 comes from outside the process: the kernel gets one more chance, and the row says so.
-                self.restarted.add(key)
+            self.kills[each] += 1
+            if lost.death.outside and self.kills[each] <= KILLS_FORGIVEN:
+                # Signal 9 comes from outside the process: the kernel gets another chance, and the row says so.
                 self.results[each].notes.append(f"measured again after {lost.death.reason}")
             else:
                 self.results[each].fail(status="failed", reason=lost.death.reason, code="worker_died")

@@ -1,0 +1,134 @@
+"""Kills workers and coordinators of `gate replay` with signal 9 at random moments and compares the outcome.
+
+    python -m tests.bench.replay_kills [--kills 50] [--shapes 12] [--gpu] [--seed 1]
+
+On the simulated GPU the rows must be identical to those of an undisturbed run; on a real one (--gpu) every row must be
+there with the same status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.replay import rig
+
+Shown = Callable[[Any], list[Any]]
+
+
+def statuses(found: Any) -> list[Any]:
+    return [(row.shape_id, row.provider, row.benchmark_status) for row in found]
+
+
+def undisturbed(folder: Path, arguments: list[str]) -> float:
+    """Runs once in peace; seconds it took."""
+    began = time.monotonic()
+    process = launch(folder, arguments)
+    _, stderr = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(stderr)
+    return time.monotonic() - began
+
+
+def launch(folder: Path, arguments: list[str]) -> Any:
+    command = [sys.executable, "-m", "gate", *arguments, "--out", str(folder / "out")]
+    return rig.subprocess.Popen(command, cwd=rig.ROOT, text=True, stdout=-1, stderr=-1)
+
+
+def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, rng: random.Random) -> dict[str, int]:
+    """Runs with up to `kills` kills, resuming after each one of the coordinator."""
+    done = {"worker": 0, "coordinator": 0}
+    resume: list[str] = []
+    while True:
+        process = launch(folder, [*arguments, *resume])
+        while process.poll() is None and sum(done.values()) < kills:
+            time.sleep(rng.uniform(0.02, span_s / 3))
+            if process.poll() is not None:
+                break
+            workers = rig.workers_of(process.pid)
+            if workers and rng.random() < 0.6:
+                kill(rng.choice(workers))
+                done["worker"] += 1
+            else:
+                kill(process.pid)
+                done["coordinator"] += 1
+                break
+        _, stderr = process.communicate()
+        if process.returncode == 0:
+            return done
+        if process.returncode != -9:
+            raise RuntimeError(f"exit {process.returncode}: {stderr}")
+        journal = folder / "out" / "journal.jsonl"
+        resume = ["--resume"] if journal.exists() and journal.stat().st_size else []
+
+
+def kill(pid: int) -> None:
+    import contextlib
+    import os
+    import signal
+
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def prepare(folder: Path, *, shapes: int, gpu: bool) -> list[str]:
+    folder.mkdir(parents=True)
+    if gpu:
+        fixed = ["--op", "rmsnorm", "--candidate", "triton", "--providers", "pytorch"]
+        return ["replay", *fixed, "--base", "", "--limit", str(shapes), "--seed", "7", "--blocks", "4"]
+    rig.write_inputs(folder, ledger=rig.shapes(shapes))
+    return [*_without_out(rig.arguments(folder)), "--base", f"path={rig.ROOT}"]
+
+
+def _without_out(arguments: list[str]) -> list[str]:
+    place = arguments.index("--out")
+    return arguments[:place] + arguments[place + 2 :]
+
+
+def trial(folder: Path, *, kills: int, shapes: int, gpu: bool, rng: random.Random) -> tuple[dict[str, int], bool, int]:
+    """One undisturbed and one disturbed run: the kills made, whether the rows agree, and how many rows are lost."""
+    shown: Shown = statuses if gpu else rig.comparable
+    peace, war = folder / "peace", folder / "war"
+    span_s = undisturbed(peace, prepare(peace, shapes=shapes, gpu=gpu))
+    done = disturbed(war, prepare(war, shapes=shapes, gpu=gpu), kills=kills, span_s=span_s, rng=rng)
+    same, lost = True, 0
+    for side in ("head", "base"):
+        want, got = rig.rows(peace, side), rig.rows(war, side)
+        lost += len({(r.shape_id, r.provider) for r in want} - {(r.shape_id, r.provider) for r in got})
+        same = same and shown(want) == shown(got)
+    return done, same, lost
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--per-run", type=int, default=5)
+    parser.add_argument("--shapes", type=int, default=12)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng, total, bad, lost_rows, run = random.Random(options.seed), {"worker": 0, "coordinator": 0}, 0, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        while sum(total.values()) < options.kills:
+            left = min(options.per_run, options.kills - sum(total.values()))
+            done, same, lost = trial(
+                Path(folder) / str(run), kills=left, shapes=options.shapes, gpu=options.gpu, rng=rng
+            )
+            run += 1
+            for name, count in done.items():
+                total[name] += count
+            bad += not same
+            lost_rows += lost
+            print(f"run {run}: {done}, rows lost {lost}, identical {same}", flush=True)
+    print(f"{sum(total.values())} kills ({total}) in {run} runs: {lost_rows} rows lost, {bad} runs that differ")
+    return 1 if bad or lost_rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
