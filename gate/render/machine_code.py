@@ -23,8 +23,19 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """Kernels of one op and dtype whose numbers changed alike: same verdict, same registers, instructions, waves."""
+
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def first(self) -> Kernel:
+        return self.kernels[0]
+
+
+@dataclass(frozen=True)
 class Line:
-    """One kernel in words; every field is ready Markdown."""
+    """Kernels that changed alike in words; every field is ready Markdown."""
 
     result: Safe
     key: Safe
@@ -60,20 +71,62 @@ def alike(found: list[Kernel]) -> list[Kernel]:
     return [kernel for kernel in found if kernel.evidence.verdict == "info"]
 
 
-def line(kernel: Kernel) -> Line:
-    """Everything that the table says of one kernel."""
-    evidence = kernel.evidence
+def grouped(found: list[Kernel]) -> list[Alike]:
+    """The kernels that changed alike together, in the order of the first of each."""
+    groups: dict[tuple[object, ...], list[Kernel]] = {}
+    for kernel in found:
+        groups.setdefault(_numbers(kernel), []).append(kernel)
+    return [Alike(kernels=tuple(kernels)) for kernels in groups.values()]
+
+
+def _numbers(kernel: Kernel) -> tuple[object, ...]:
+    row, evidence = kernel.rows[0], kernel.evidence
+    sides = [
+        None if side is None else (side.vgpr, side.instructions, side.waves_per_simd, side.spills)
+        for side in (evidence.base, evidence.head)
+    ]
+    if sides == [None, None]:
+        return (evidence.verdict, evidence.compile_key)  # Nothing was compared, so nothing is alike.
+    return (evidence.verdict, row.op_type, row.dtype, *sides)
+
+
+def line(alike: Alike) -> Line:
+    """Everything that the table says of kernels that changed alike."""
+    evidence = alike.first.evidence
     word = result(evidence.verdict)
     return Line(
         result=words.tight(Safe(f"**{word}**" if evidence.verdict in WORSE else word)),
-        key=code(evidence.compile_key, limit=KEY_LIMIT),
-        shapes=Safe(f"{len(kernel.rows):,}"),
+        key=say("{key}{more}", key=code(evidence.compile_key, limit=KEY_LIMIT), more=_more(alike)),
+        shapes=Safe(f"{sum(len(kernel.rows) for kernel in alike.kernels):,}"),
         vgpr=words.pair(evidence.base, evidence.head, "vgpr"),
         instructions=words.pair(evidence.base, evidence.head, "instructions"),
         waves=words.pair(evidence.base, evidence.head, "waves_per_simd"),
         spills=words.pair(evidence.base, evidence.head, "spills"),
         finding=finding(evidence),
     )
+
+
+def _more(alike: Alike) -> Safe:
+    others = len(alike.kernels) - 1
+    return Safe(f" and {others:,} more" if others else "")
+
+
+def several(groups: list[Alike]) -> list[Alike]:
+    """The groups with more than one kernel, whose other members the table does not name."""
+    return [alike for alike in groups if len(alike.kernels) > 1]
+
+
+def members(alike: Alike, *, cap: int | None) -> Safe:
+    """At most `cap` kernels of a group by name; one whose finding differs from the first's says its own."""
+    said, chosen = finding(alike.first.evidence), alike.kernels[:cap]
+    parts = [_member(kernel, said) for kernel in chosen]
+    rest = len(alike.kernels) - len(chosen)
+    return joined(", ", [*parts, Safe(f"and {rest:,} more, all in `decision.json`")] if rest else parts)
+
+
+def _member(kernel: Kernel, said: Safe) -> Safe:
+    name, own = code(kernel.evidence.compile_key, limit=KEY_LIMIT), finding(kernel.evidence)
+    return name if own == said else say("{name} ({own})", name=name, own=own)
 
 
 def result(verdict: str) -> Safe:

@@ -115,9 +115,14 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
 
 def _code_lists(decision: Decision, *, cap: int | None) -> dict[str, Any]:
     found = machine_code.kernels(decision)
+    open_groups = machine_code.grouped(machine_code.changed(found))
+    quiet_groups = machine_code.grouped(machine_code.alike(found))
+    several = machine_code.several([*open_groups, *quiet_groups])
     return {
-        "kernels": rows.listing(machine_code.changed(found), machine_code.line, cap=cap),
-        "alike": rows.listing(machine_code.alike(found), machine_code.line, cap=cap),
+        "kernels": rows.listing(open_groups, machine_code.line, cap=cap),
+        "alike": rows.listing(quiet_groups, machine_code.line, cap=cap),
+        "alike_kernels": Safe(f"{len(machine_code.alike(found)):,}"),
+        "members": rows.listing(several, lambda group: machine_code.members(group, cap=cap), cap=cap),
     }
 
 

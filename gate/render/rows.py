@@ -181,10 +181,15 @@ def counts(decision: Decision) -> Safe:
     return say("{total}: {parts}", total=total, parts=joined(", ", parts)) if parts else total
 
 
-def why_unjudged(decision: Decision) -> list[tuple[Safe, int]]:
-    """The reasons of the rows without a comparison, most frequent first, with the number of rows."""
+def unjudged_by_code(decision: Decision) -> list[tuple[str, int]]:
+    """The first reason codes of the rows without a comparison, most frequent first, with the number of rows."""
     tally: dict[str, int] = {}
     for row in unjudged(decision):
         for code in row.reasons[:1] or ("no reason given",):
             tally[code] = tally.get(code, 0) + 1
-    return [(words.reason(code), n) for code, n in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
+    return sorted(tally.items(), key=lambda item: (-item[1], item[0]))
+
+
+def why_unjudged(decision: Decision) -> list[tuple[Safe, int]]:
+    """As `unjudged_by_code`, in sentences."""
+    return [(words.reason(code), n) for code, n in unjudged_by_code(decision)]

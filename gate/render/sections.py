@@ -96,14 +96,21 @@ def group(standing: Standing) -> Group:
 
 def control(movement: ControlMovement) -> Control:
     """One line of the controls."""
-    word = "moved" if movement.moved else "steady" if words.finite(movement.ratio) else "not compared"
-    word = "not measured in the head" if movement.absent else word
     return Control(
         name=code(movement.provider, limit=60),
         rows=Safe(f"{movement.n:,}"),
-        change=words.change(movement.ratio),
-        word=Safe(word),
+        change=words.change(movement.ratio if movement.n else None),
+        word=_control_word(movement),
     )
+
+
+def _control_word(movement: ControlMovement) -> Safe:
+    """A control without a paired row was not measured, whatever its other fields say: it is never steady."""
+    if movement.absent:
+        return Safe("not measured in the head")
+    if not movement.n or not words.finite(movement.ratio):
+        return words.NOT_MEASURED
+    return Safe("moved" if movement.moved else "steady")
 
 
 def rule(decision: Decision) -> Safe:
@@ -151,7 +158,8 @@ def problem(text: str) -> Safe:
 
 def notes(decision: Decision) -> list[Safe]:
     """What a reader must know before believing the verdict: differences, absent or moved controls, gaps, problems."""
-    found = [words.reason(text) for text in decision.reasons[:6]]
+    found = [say("This run covers {scope}", scope=escape(decision.scope))] if decision.scope else []
+    found += [words.reason(text) for text in decision.reasons[:6]]
     if len(decision.reasons) > 6:
         found.append(Safe(f"and {len(decision.reasons) - 6} more reasons, all in `decision.json`"))
     for word, members in (

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gate.model.decision import CodeEvidence, CodeSide, Decision, RowFinding
+from gate.model.reasons import sentence
+from gate.render import machine_code, rows, words
 
-QUIET = frozenset({"unchanged"})
 STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
-STYLE_OF = {"fail": "red", "warn": "yellow"}
-SEVERITY = {"fail": 0, "warn": 1}
+STYLE_OF = {"fail": "red", "missing": "red", "still_failing": "red", "warn": "yellow"}
 FIELDS = {"VGPR": "vgpr", "instructions": "instructions", "waves": "waves_per_simd", "spills": "spills"}
 MOST_ROWS = 20
 
@@ -25,66 +24,72 @@ def plain(text: str) -> str:
 
 
 def show(decision: Decision, console: Console) -> None:
-    """Prints the decision: headline, counts, the changed rows and the next step."""
+    """Prints the decision: headline, counts, the changed rows, why rows are not judged, and the next step."""
     console.print()
     console.print(Text(f"{decision.gate.upper()}: {plain(decision.summary)}", STYLE[decision.gate]))
     console.print(Text(f"decision {decision.decision}; next: {plain(decision.next_step)}"))
     told = {name: n for name, n in decision.counts.items() if n and name != "total"}
     counts = ", ".join(f"{n} {name}" for name, n in told.items())
     console.print(Text(f"{decision.counts['total']} rows: {counts}"))
-    changed = [row for row in decision.rows if row.verdict not in QUIET or (row.code and row.code.verdict != "same")]
+    if decision.scope:
+        console.print(Text(f"this run covers {plain(decision.scope)}"))
     if decision.kind == "codegen":
-        _print_code(changed, console)
-    elif changed:
-        _print_times(changed, console)
+        _print_code(machine_code.kernels(decision), console)
+    else:
+        _print_times(rows.changed(decision), console)
+    for code, n in rows.unjudged_by_code(decision)[:MOST_ROWS]:
+        console.print(Text(f"not judged: {words.count(n, 'row')}, {plain(sentence(code))}"))
     for problem in decision.problems[:MOST_ROWS]:
         console.print(Text(f"problem: {plain(problem)}", "yellow"))
+    _print_rest(len(decision.problems) - MOST_ROWS, console, what="problems")
 
 
-def _print_times(rows: list[RowFinding], console: Console) -> None:
-    table = Table("op", "model", "dtype", "args", "verdict", "base us", "head us", "head/base", box=None)
-    for row in rows[:MOST_ROWS]:
-        args = " ".join(f"{key}={value}" for key, value in row.args.items())
-        times = (_us(row.base_us), _us(row.head_us), "-" if row.ratio is None else f"{row.ratio:.3f}")
-        table.add_row(*map(plain, (row.op_type, row.model, row.dtype, args, row.verdict, *times)))
-    console.print(table)
-    _print_rest(len(rows) - MOST_ROWS, console)
+def _print_times(changed: Sequence[RowFinding], console: Console) -> None:
+    """One line per changed row, worst first."""
+    for row in changed[:MOST_ROWS]:
+        place = plain(f"{words.label_text(row)} ({row.model}, {row.stage})")
+        style = "red" if row.verdict in rows.WORSE else ""
+        console.print(Text(f"  {row.verdict:<15} {_change(row):<24} {place}", style))
+    _print_rest(len(changed) - MOST_ROWS, console, what="rows")
 
 
-def _print_code(rows: Iterable[RowFinding], console: Console) -> None:
-    """One line per change: many shapes share one machine code, and many kernels change alike."""
-    groups: dict[tuple[str, ...], list[RowFinding]] = {}
-    for row in rows:
-        if row.code is not None:
-            groups.setdefault((row.code.verdict, row.op_type, row.dtype, *_numbers(row.code)), []).append(row)
-    ordered = sorted(groups.items(), key=lambda group: (SEVERITY.get(group[0][0], 2), group[0][1:3]))
-    if not ordered:
+def _print_code(found: list[machine_code.Kernel], console: Console) -> None:
+    """A few lines per change: many shapes share one machine code, and many kernels change alike."""
+    groups = machine_code.grouped([*machine_code.changed(found), *machine_code.alike(found)])
+    if not groups:
         return
     console.print(Text("\nmachine code, base -> head: vector registers, instructions, waves per SIMD, spills", "dim"))
-    for (verdict, op, dtype, *numbers), alike in ordered[:MOST_ROWS]:
-        kernels = list(dict.fromkeys(row.code.compile_key for row in alike if row.code is not None))
-        others = f" and {len(kernels) - 1} more of {op} {dtype}" if len(kernels) > 1 else ""
-        console.print(
-            Text(f"  {verdict:<7} {plain(kernels[0] + others)}; {len(alike)} shape{'s' if len(alike) > 1 else ''}", STYLE_OF.get(verdict, ""))
-        )
-        console.print(Text("          " + ", ".join(f"{name} {n}" for name, n in zip(FIELDS, numbers, strict=True))))
-        finding = alike[0].code.findings[0] if alike[0].code and alike[0].code.findings else ""
-        if finding and verdict in SEVERITY:
-            console.print(Text(f"          {plain(finding)}"))
-    _print_rest(len(ordered) - MOST_ROWS, console)
+    for alike in groups[:MOST_ROWS]:
+        _print_alike(alike, console)
+    _print_rest(len(groups) - MOST_ROWS, console, what="changes")
 
 
-def _numbers(code: CodeEvidence) -> tuple[str, ...]:
-    return tuple(_pair(code.base, code.head, name) for name in FIELDS.values())
+def _print_alike(alike: machine_code.Alike, console: Console) -> None:
+    evidence, row = alike.first.evidence, alike.first.rows[0]
+    others = f" and {len(alike.kernels) - 1} more of {row.op_type} {row.dtype}" if len(alike.kernels) > 1 else ""
+    shapes = words.count(sum(len(kernel.rows) for kernel in alike.kernels), "shape")
+    name = plain(evidence.compile_key + others)
+    console.print(Text(f"  {evidence.verdict:<7} {name}; {shapes}", STYLE_OF.get(evidence.verdict, "")))
+    console.print(Text("          " + _numbers(evidence)))
+    if evidence.findings and evidence.verdict in STYLE_OF:
+        console.print(Text(f"          {plain(evidence.findings[0])}"))
 
 
-def _print_rest(n: int, console: Console) -> None:
+def _numbers(code: CodeEvidence) -> str:
+    return ", ".join(f"{name} {_pair(code.base, code.head, field)}" for name, field in FIELDS.items())
+
+
+def _print_rest(n: int, console: Console, *, what: str) -> None:
     if n > 0:
-        console.print(Text(f"and {n} more: see decision.json"))
+        console.print(Text(f"and {n} more {what}: see decision.json"))
 
 
-def _us(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _change(row: RowFinding) -> str:
+    """`5.00 -> 6.02 us  +20.4%`, as far as it is known."""
+    if row.ratio is None:
+        return ""
+    sides = [f"{side:.2f}" if side is not None else "-" for side in (row.base_us, row.head_us)]
+    return f"{' -> '.join(sides)} us  {words.change(row.ratio)}"
 
 
 def _pair(base: CodeSide | None, head: CodeSide | None, field: str) -> str:

@@ -14,7 +14,7 @@ FORBIDDEN = (
     *(nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Neg, nodes.Concat),
     *(nodes.Filter, nodes.Call, nodes.Macro, nodes.MarkSafe, nodes.ScopedEvalContextModifier),
 )
-TEMPLATES = sorted(path.name for path in templates_dir().glob("*.j2"))
+TEMPLATES = sorted(path.name for path in templates_dir().glob("*.md.j2"))
 
 
 def test_there_are_templates() -> None:
