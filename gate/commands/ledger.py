@@ -17,6 +17,7 @@ from gate.commands.ledger_files import (
     write_frozen,
 )
 from gate.commands.ledger_import import import_group
+from gate.commands.telling import tell
 from gate.ledgers import matrices, recipe, scan
 from gate.ledgers.compare import Difference, compare
 from gate.ledgers.draft import rows
@@ -24,6 +25,7 @@ from gate.ledgers.facts import packaged_models
 from gate.ledgers.upsert import digest
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.render.terminal import plain
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import check as check_contract
 from gate.store import LEDGER_FILE, MATRIX_FILE, read_bytes, stream_lines
@@ -95,7 +97,7 @@ def check(folders: tuple[Path, ...]) -> int:
         problems += found
         click.echo(f"{folder}: {'as frozen' if not found else f'{len(found)} problems'}")
     for problem in problems:
-        click.echo(str(problem), err=True)
+        tell(problem)
     return Exit.NO_VERDICT if problems else Exit.PASS
 
 
@@ -157,7 +159,7 @@ def show(
     else:
         _print_rows(first, tally)
     for problem in problems:
-        click.echo(str(problem), err=True)
+        tell(problem)
     return Exit.NO_VERDICT if problems else Exit.PASS
 
 
@@ -191,7 +193,7 @@ def diff(old: Path, new: Path, as_json: bool, exit_code: bool) -> int:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode("utf-8"))
     else:
         for line in _difference_lines(found):
-            click.echo(line)
+            click.echo(plain(line))
     return Exit.BLOCK if exit_code and not found.empty else Exit.PASS
 
 

@@ -14,6 +14,7 @@ from gate.ledgers.ops import DERIVE, usual_dtype
 from gate.ledgers.ops.point import Point
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import STAGES, Source, Stage
+from gate.render.terminal import plain
 from gate.schemas.recognise import recognise
 from gate.store import read_bytes, read_start, stream_lines
 
@@ -89,7 +90,7 @@ def _from_trace(path: Path, *, name: str | None, stage: Stage) -> tuple[tuple[Dr
     click.echo(f"{path}: {launches} launches of {len(found.drafts)} shapes")
     unmapped = sorted(found.unmapped.items(), key=lambda item: (-item[1], item[0]))
     for operator, count in unmapped[:MOST_UNMAPPED]:
-        click.echo(f"  no ledger op: {operator} ({count} calls)")
+        click.echo(plain(f"  no ledger op: {operator} ({count} calls)"))
     if len(unmapped) > MOST_UNMAPPED:
         rest = sum(count for _, count in unmapped[MOST_UNMAPPED:])
         click.echo(f"  no ledger op: {len(unmapped) - MOST_UNMAPPED} other operators ({rest} calls)")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gate.commands.ledger_files import stored_rows
+from gate.commands.telling import tell
 from gate.ledgers import documents, hf_config, matrices
 from gate.ledgers.draft import Draft, rows
 from gate.ledgers.facts import Model, packaged_models
@@ -98,5 +99,5 @@ def finish(problems: Iterable[Problem]) -> int:
     """Reports what was not understood; the rest is imported all the same, and the exit code says so."""
     found = tuple(problems)
     for problem in found:
-        click.echo(str(problem), err=True)
+        tell(problem)
     return Exit.NO_VERDICT if found else Exit.PASS

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gate.ledgers.scan import Tally
 from gate.model.shape import Shape
+from gate.render.terminal import plain
 
 MOST_NAMES = 12
 
@@ -39,7 +40,7 @@ def rows_table(shapes: list[Shape]) -> Table:
             "" if weight is None else f"{weight:.6f}",
         )
         # Text takes a name as it is; markup in a model's name is not ours to obey.
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(plain(cell)) for cell in cells))
     return table
 
 
@@ -51,7 +52,7 @@ def counts_table(tally: Tally) -> Table:
         names = [f"{name} {count}" for name, count in counts.items()]
         rest = len(names) - MOST_NAMES if group == "model" else 0
         shown = [*names[:MOST_NAMES], f"and {rest} more"] if rest > 0 else names
-        table.add_row(Text(group), Text(", ".join(shown)))
+        table.add_row(Text(group), Text(plain(", ".join(shown))))
     return table
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from gate.commands.telling import tell
 from gate.ledgers import documents, sources
 from gate.model.problem import Exit, UnusableInput
 from gate.schemas.check import KNOWN, FileReport, check
@@ -58,7 +59,7 @@ def command(files: tuple[Path, ...], as_json: bool) -> int:
             click.echo(as_line(item))
     for item in found:
         for problem in item.problems:
-            click.echo(str(problem), err=True)
+            tell(problem)
     return Exit.NO_VERDICT if any(item.problems for item in found) or not found else Exit.PASS
 
 

@@ -149,7 +149,7 @@ def _matrix_faults(matrix: dict[str, Any]) -> Iterator[str]:
 def _csv(*, file: str, data: bytes) -> tuple[int, list[Problem]]:
     try:
         rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-        header = next(rows)
+        header = next(rows, [])
         problems: list[Problem] = []
         count = 0
         for row in rows:
