@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "codegen": ("gate.commands.codegen", "Record and compare gfx950 machine code without a GPU."),
     "replay": ("gate.commands.replay", "Measure head, base and the baselines on this machine's GPUs."),
     "correctness": ("gate.commands.correctness", "Check outputs on this machine's GPUs, without timing."),
+    "selftest": ("gate.commands.selftest", "False alarms and power of the judge, beside other rules."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
 }
 

@@ -24,9 +24,10 @@ BIMODAL_LEAST = 0.03
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """One row's block differences d = log(head/base), the process of each block, and its A/A variance."""
+    """One row's block differences d = log(head/base), the visits behind each, its process, and the A/A variance."""
 
     d: Floats
+    visits: int
     process: tuple[int, ...] | None
     aa: float | None
     surplus: bool
@@ -84,7 +85,7 @@ def of_contrasts(
 
 class Centred(msgspec.Struct, frozen=True, kw_only=True):
     """Per row: the estimate, the variance of one block with its degrees of freedom, blocks `k`, processes, the
-    variance between process centres (NaN with one process), and whether the blocks show two speeds."""
+    variance between process centres (NaN with one process), whether the blocks show two speeds, visits a block."""
 
     centre: Floats
     variance: Floats
@@ -93,6 +94,7 @@ class Centred(msgspec.Struct, frozen=True, kw_only=True):
     processes: Floats
     spread: Floats
     bimodal: NDArray[np.bool_]
+    visits: Floats
 
 
 def _centred(contrasts: Sequence[Contrast]) -> Centred:
@@ -106,7 +108,10 @@ def _centred(contrasts: Sequence[Contrast]) -> Centred:
         variance[members], df[members] = _robust_variance(residual, processes=int(processes[members[0]]))
         bimodal[members] = _bimodal(d)
     k = np.array([len(c.d) for c in contrasts], dtype=float)
-    return Centred(centre=centre, variance=variance, df=df, k=k, processes=processes, spread=spread, bimodal=bimodal)
+    visits = np.array([c.visits for c in contrasts], dtype=float)
+    return Centred(
+        centre=centre, variance=variance, df=df, k=k, processes=processes, spread=spread, bimodal=bimodal, visits=visits
+    )
 
 
 def _contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
@@ -128,6 +133,7 @@ def _contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
             labels = outcome.block_process
             result[index] = Contrast(
                 d=d[position],
+                visits=_visits(outcome),
                 process=labels[:k] if labels is not None and len(labels) >= k and len(set(labels[:k])) > 1 else None,
                 aa=None if aa is None else float(aa[position]),
                 surplus=base.shape[1] != head.shape[1],
@@ -140,6 +146,11 @@ def _layout(outcome: Outcome | None) -> tuple[int, int] | None:
     assert outcome is not None and outcome.blocks_us
     visits = {len(block) for block in outcome.blocks_us}
     return (len(outcome.blocks_us), visits.pop()) if len(visits) == 1 else None
+
+
+def _visits(outcome: Outcome) -> int:
+    """The visits of one block."""
+    return max(len(block) for block in outcome.blocks_us or ((),))
 
 
 def _log_blocks(outcomes: Sequence[Outcome | None]) -> tuple[Floats, Spread | None]:
@@ -225,11 +236,11 @@ def _bimodal(d: Floats) -> NDArray[np.bool_]:
 def _process_variance(centred: Centred, s2: Floats, policy: Policy) -> Floats:
     """Variance between process pairs of each row: what blocks of one process cannot show.
 
-    The largest of the policy's floor, the policy's share of the row's own variance, and what this run's processes
-    show, where enough rows were measured by several.
+    The largest of the policy's floor, the policy's share of a visit's variance (a block averages its visits, which
+    share the process), and what this run's processes show, where enough rows were measured by several.
     """
     share = policy.noise.process_share
-    declared = np.maximum(policy.noise.process_sd**2, share / (1 - share) * s2)
+    declared = np.maximum(policy.noise.process_sd**2, share / (1 - share) * s2 * centred.visits)
     seen = ~np.isnan(centred.spread)
     if np.count_nonzero(seen) < noise.ENOUGH_ROWS:
         return declared

@@ -12,6 +12,8 @@ from gate.analysis.student import quantile
 from gate.model.policy import Policy
 
 MOST_BLOCKS = 64
+# ABBA: each arm is visited twice a block.
+VISITS = 2
 
 
 def least_effect(policy: Policy, *, blocks: int, n_tests: int) -> float:
@@ -19,7 +21,7 @@ def least_effect(policy: Policy, *, blocks: int, n_tests: int) -> float:
     cut = int(TRIM * blocks) if blocks >= 5 else 0
     df = np.array([blocks - 2 * cut - 1 + AA_PRIOR_DF])
     variance, share = policy.noise.min_sd**2, policy.noise.process_share
-    process = max(policy.noise.process_sd**2, share / (1 - share) * variance)
+    process = max(policy.noise.process_sd**2, share / (1 - share) * variance * VISITS)
     se = math.sqrt(variance / (EFFICIENCY * blocks) + process)
     steps = quantile(1 - row_alpha(policy, n_tests), df) + quantile(policy.screen.power, df)
     return math.expm1(min(math.log1p(policy.thresholds.slower) + float(steps[0]) * se, 700.0))

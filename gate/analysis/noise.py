@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from gate.analysis.student import Floats, digamma, inverse_trigamma, trigamma
 
@@ -51,30 +52,47 @@ def priors(
 
     `keys` group rows (op and time stratum); `aa` is each row's A/A variance; `minimum` the smallest believed variance.
     """
+    known = np.array([np.nan if value is None else max(value, minimum) for value in aa])
     groups: dict[Hashable, list[int]] = {}
     for index, key in enumerate(keys):
         groups.setdefault(key, []).append(index)
-    everything = _prior_of(range(len(keys)), variances, dfs, aa, minimum)
     result: list[Prior | None] = [None] * len(keys)
+    small: list[int] = []
     for members in groups.values():
-        prior = _prior_of(members, variances, dfs, aa, minimum) if len(members) >= ENOUGH_ROWS else everything
-        for index in members:
+        if len(members) < ENOUGH_ROWS:
+            small += members
+            continue
+        for index, prior in zip(members, _of_group(np.array(members), variances, dfs, known, minimum), strict=True):
             result[index] = prior
+    if small:
+        everything = _of_group(np.arange(len(keys)), variances, dfs, known, minimum)
+        for index in small:
+            result[index] = everything[index]
     return result
 
 
-def _prior_of(
-    members: Sequence[int] | range, variances: Floats, dfs: Floats, aa: Sequence[float | None], minimum: float
-) -> Prior | None:
-    chosen = np.asarray(members)
-    contrasts = [value for value in (aa[index] for index in members) if value is not None]
-    usual = float(np.median(contrasts)) if contrasts else None
-    if np.count_nonzero(variances[chosen] > 0) >= ENOUGH_ROWS:
-        fitted = fit_prior(variances[chosen], dfs[chosen])
-        return Prior(variance=max(fitted.variance, usual or 0.0, minimum), df=fitted.df)
-    if usual is not None:
-        return Prior(variance=max(usual, minimum), df=AA_PRIOR_DF)
-    return None
+def _of_group(
+    members: NDArray[np.int64], variances: Floats, dfs: Floats, known: Floats, minimum: float
+) -> list[Prior | None]:
+    """The priors of some rows from their own variances.
+
+    Rows differ in noise, and a row's A/A contrasts tell of its own: where they predict the variances better than one
+    figure for all does (more prior degrees of freedom), each row's prior follows its contrasts.
+    """
+    v, df, aa = np.maximum(variances[members], minimum), dfs[members], known[members]
+    told = ~np.isnan(aa)
+    usual = float(np.median(aa[told])) if told.any() else None
+    if len(members) < ENOUGH_ROWS:
+        return [
+            None if usual is None else Prior(variance=usual if np.isnan(own) else own, df=AA_PRIOR_DF)
+            for own in aa.tolist()
+        ]
+    flat = fit_prior(v, df)
+    if told.all():
+        trend = fit_prior(v / aa, df)
+        if trend.df > flat.df:
+            return [Prior(variance=max(trend.variance * own, own), df=trend.df) for own in aa.tolist()]
+    return [Prior(variance=max(flat.variance, usual or 0.0, minimum), df=flat.df)] * len(members)
 
 
 def moderate(*, variances: Floats, dfs: Floats, prior: Sequence[Prior | None], minimum: float) -> tuple[Floats, Floats]:

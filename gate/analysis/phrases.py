@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from gate.analysis.decide import Outcome
+from gate.analysis.looks import confirm_blocks
 from gate.model.decision import Command, Coverage, RowFinding
 from gate.model.policy import Policy
 from gate.model.reasons import sentence
@@ -57,7 +58,7 @@ def next_step(outcome: Outcome) -> str:
 def commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
     """The commands that settle suspects and repeat the worst rows, one per op."""
     suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
-    blocks = policy.confirm.blocks_factor * max(policy.screen.looks)
+    blocks = sum(confirm_blocks(policy))
     by_op: dict[str, list[RowFinding]] = {}
     for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
         by_op.setdefault(finding.op_type, []).append(finding)

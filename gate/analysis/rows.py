@@ -62,7 +62,7 @@ def judge_rows(
     waiting = [index for index, row in enumerate(rows) if row is None]
     pairs = [pair_of(cells[index], policy) for index in waiting]
     estimates = _estimates(pairs, policy, controls=controls, floors=floors)
-    confirmed = _confirm_estimates(confirm, policy)
+    confirmed = _confirm_estimates(confirm, pairs, policy)
     rulings = verdicts.rule(pairs, estimates, policy=policy, controls=controls, confirmed=confirmed)
     for index, pair, estimate, ruling in zip(waiting, pairs, estimates, rulings, strict=True):
         rows[index] = Row(
@@ -116,10 +116,14 @@ def _estimates(
     return [estimate for estimate in result if estimate is not None]
 
 
-def _confirm_estimates(confirm: Mapping[str, Pair], policy: Policy) -> dict[str, Estimate]:
-    pairs = [pair for pair in confirm.values() if blocks.usable(pair, policy)]
-    found = blocks.estimate(pairs, policy, n_tests=len(pairs))
-    return {pair.shape.shape_id: estimate for pair, estimate in zip(pairs, found, strict=True)}
+def _confirm_estimates(confirm: Mapping[str, Pair], pairs: Sequence[Pair], policy: Policy) -> dict[str, Estimate]:
+    """The estimates of the confirming session; the first session's rows help to say what noise is usual."""
+    again = [pair for pair in confirm.values() if blocks.usable(pair, policy)]
+    if not again:
+        return {}
+    context = [pair for pair in pairs if blocks.usable(pair, policy)]
+    found = blocks.estimate([*context, *again], policy, n_tests=len(again))[len(context) :]
+    return {pair.shape.shape_id: estimate for pair, estimate in zip(again, found, strict=True)}
 
 
 def _detail(estimate: Estimate) -> str:

@@ -66,6 +66,12 @@ class Confirm(_Table, frozen=True, kw_only=True):
     blocks_factor: Annotated[
         int, msgspec.Meta(ge=1, le=8, description="Blocks of the confirming session, in multiples of the last look's.")
     ] = 2
+    processes: Annotated[
+        int,
+        msgspec.Meta(
+            ge=1, le=8, description="Fresh process pairs that the confirming session's blocks are spread over."
+        ),
+    ] = 2
 
 
 class GeomeanGate(_Table, frozen=True, kw_only=True):
@@ -100,7 +106,7 @@ class Noise(_Table, frozen=True, kw_only=True):
     ] = 0.0015
     process_share: Annotated[
         Annotated[float, msgspec.Meta(ge=0.0, le=0.9)],
-        doc("Share of a row's variance that sticks to its process; blocks of one process cannot show it either."),
+        doc("Share of a visit's variance that sticks to its process; blocks of one process cannot show it either."),
     ] = 0.4
     min_sd: Annotated[Fraction, doc("Smallest standard deviation of one block that is believed.")] = 0.0005
     min_blocks: Annotated[
