@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,12 +170,12 @@ def decide(job: Job) -> Decision:
 
 def scope(frozen: Ledger, judged_part: Ledger) -> str:
     """What of the frozen ledgers this run leaves out, in words; empty when it leaves out nothing."""
-    taken = {shape.shape_id for shape in judged_part.shapes}
-    out = Counter(shape.op_type for shape in frozen.shapes if shape.shape_id not in taken)
-    if not out:
+    taken = {shape.op_type for shape in judged_part.shapes}
+    others = len({shape.op_type for shape in frozen.shapes} - taken)
+    if len(judged_part.shapes) == len(frozen.shapes):
         return ""
-    ops = ", ".join(f"{op} ({n})" for op, n in sorted(out.items()))
-    return f"{len(taken)} of {len(frozen.shapes)} frozen shapes; not part of this run, by op: {ops}"
+    left = f"; {others} other ops are not part of this run" if others else ""
+    return f"{len(judged_part.shapes)} of {len(frozen.shapes)} frozen shapes ({', '.join(sorted(taken))}){left}"
 
 
 def read_frozen(root: Path) -> Ledger:
