@@ -175,6 +175,8 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
     }
     if reply["status"] != "ok":
         error = str(reply.get("error") or "no message")
+        if device_libs.MISSING in error:
+            error = device_libs.REMEDY
         return CodegenRecord(**common, status=reply["status"], error=error)
     try:
         reading = read_isa(reply["isa"], toolchain.arch)
@@ -187,6 +189,7 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
         metrics=reading.metrics,
         isa_sha=reading.isa_sha,
         opcode_sha=reading.opcode_sha,
+        launch_sha=reply.get("launch_sha"),
     )
 
 

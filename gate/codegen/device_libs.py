@@ -12,6 +12,9 @@ from pathlib import Path
 
 LIBRARIES = ("ocml.bc", "ockl.bc")
 BITCODE = Path("amdgcn") / "bitcode"
+# What LLVM says of a kernel that calls a library which is not there, and what helps.
+MISSING = "ROCm amdgcn bitcode path"
+REMEDY = "the kernel calls ROCm's device libraries: install triton, whose wheel carries them, or set ROCM_PATH"
 
 
 def find(scratch: Path, *, pythons: tuple[str, ...] = ()) -> Path | None:

@@ -88,13 +88,20 @@ def _judge(
         return "fixed", ()
     same_text = base.isa_sha == head.isa_sha
     if same_text and _resources(base.metrics) == _resources(head.metrics):
-        return "same", ()
+        return _same(base, head)
     findings = tuple(_findings(head.op_type, base.metrics, head.metrics, limits))
     if not findings:
         findings = (_unremarkable(base.metrics, head.metrics),)
     severities = [finding.severity for finding in findings]
     verdict: CodegenVerdict = "fail" if "fail" in severities else "warn" if "warn" in severities else "info"
     return verdict, findings
+
+
+def _same(base: CodegenRecord, head: CodegenRecord) -> tuple[CodegenVerdict, tuple[CodegenFinding, ...]]:
+    if None in (base.launch_sha, head.launch_sha) or base.launch_sha == head.launch_sha:
+        return "same", ()
+    text = "the machine code is equal and the launch around it differs (grid, block or arguments)."
+    return "info", (_say("launch_differs", "info", text),)
 
 
 def _uncompiled(base: CodegenRecord | None, head: CodegenRecord) -> tuple[CodegenVerdict, tuple[CodegenFinding, ...]]:

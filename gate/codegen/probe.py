@@ -5,15 +5,19 @@ Run as a script by that interpreter, standard library only; the answer is one li
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import importlib.util
-import json
-import mmap
-import os
-import re
 import sys
-from pathlib import Path
+
+# A script's own folder comes first on the path, and its neighbours' names are nobody's business here.
+del sys.path[0]
+
+import hashlib  # noqa: E402
+import importlib.metadata  # noqa: E402
+import importlib.util  # noqa: E402
+import json  # noqa: E402
+import mmap  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 LLVM_HASH = re.compile(rb"\d+\.\d+\.\d+git [0-9a-f]{40}")
 

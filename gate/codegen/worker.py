@@ -10,20 +10,25 @@ yields the whole assembly with its metadata, so no linker and no ROCm installati
 
 from __future__ import annotations
 
-import argparse
-import functools
-import importlib
-import importlib.util
-import inspect
-import json
-import os
-import re
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
-from typing import Any, TextIO
+
+# A script's own folder comes first on the path, and its neighbours' names are nobody's business here.
+del sys.path[0]
+
+import argparse  # noqa: E402
+import functools  # noqa: E402
+import hashlib  # noqa: E402
+import importlib  # noqa: E402
+import importlib.util  # noqa: E402
+import inspect  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from types import ModuleType  # noqa: E402
+from typing import Any, TextIO  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TORCH_NAME = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
@@ -138,7 +143,9 @@ class Compiler:
         texts = [unescape(text) for module in self.modules for text in ASSEMBLY.findall(module)]
         if not texts:
             raise RuntimeError("FlyDSL returned no assembly")
-        return {"status": "ok", "isa": "\n".join(texts)}
+        around = "\n".join(ASSEMBLY.sub("", module) for module in self.modules)
+        launch_sha = hashlib.sha256(around.encode()).hexdigest()[:16]
+        return {"status": "ok", "isa": "\n".join(texts), "launch_sha": launch_sha}
 
     def launch_canary(self, case: dict[str, Any]) -> None:
         build = self.builder(case["op_type"])

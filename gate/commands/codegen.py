@@ -2,94 +2,128 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from gate import store
-from gate.codegen import compile as compiler
+from gate.codegen import checkout
 from gate.codegen.diff import compare_all, exit_code, tally
-from gate.commands import machine_code
+from gate.codegen.keys import CompileCase, Unsupported
+from gate.commands import codegen_attribute, codegen_bisect, codegen_show, codegen_triage, machine_code
+from gate.commands.codegen_inputs import (
+    FILE,
+    FOLDER,
+    Kernels,
+    codegen_policy,
+    comparable,
+    compiled,
+    kernels_of,
+    limit_options,
+    python_of,
+    read_records,
+    thresholds,
+)
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
 from gate.resources import frozen_ledgers_dir
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
+PLAN_FILE = "codegen_plan.jsonl"
 
 
-@click.group()
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of codegen_plan.jsonl: which compile key serves a shape, or why none does."""
+
+    op_type: str
+    compile_key: str | None
+    shape_id: str | None = None
+    reason: str | None = None
+
+
+@click.group("codegen", short_help="Record and compare gfx950 machine code without a GPU.")
 def command() -> None:
     """Record and compare gfx950 machine code without a GPU."""
 
 
-def cache_home() -> Path:
-    """Where compiled cases and managed environments are kept between runs: the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "flydsl-gate"
+command.add_command(codegen_attribute.command)
+command.add_command(codegen_bisect.command)
+command.add_command(codegen_show.command)
+command.add_command(codegen_triage.command)
 
 
 @command.command()
 @click.option("--out", type=FOLDER, help="Folder that gets <op>/codegen_records.jsonl.")
 @click.option("--as-baseline", type=FOLDER, help="Ledgers that get <op>/baselines/<arch>/codegen_records.jsonl.")
-@click.option("--op", "ops", multiple=True, help="An op of the ledgers; default all.")
-@click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl; default those of this package.")
-@click.option("--python", default=sys.executable, help="Interpreter whose flydsl compiles; default this one.")
-@click.option("--kernels", type=FOLDER, default=compiler.CANARIES, help="Kernels; default this package's own.")
-@click.option("--arch", default="gfx950", show_default=True)
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; default one per core.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds a case may take."
-)
+@click.option("--op", "ops", multiple=True, help="An op; may be repeated. Default: all.")
+@click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl. Default: those of this package.")
+@click.option("--kernels", type=FOLDER, help="Kernels. Default: this package's own.")
+@click.option("--flydsl-checkout", type=FOLDER, help="A FlyDSL checkout: its kernels instead, every family.")
+@click.option("--python", help="Interpreter whose flydsl compiles. Default: this one.")
+@click.option("--wheel", help="A flydsl version instead, installed once into a managed environment.")
+@limit_options
 def record(
     out: Path | None,
     as_baseline: Path | None,
     ops: tuple[str, ...],
     ledgers: Path | None,
-    python: str,
-    kernels: Path,
-    arch: str,
-    jobs: int | None,
-    timeout: float,
+    kernels: Path | None,
+    flydsl_checkout: Path | None,
+    python: str | None,
+    wheel: str | None,
+    **limits: Any,
 ) -> None:
-    """Compile every shape of the ledgers, one compile per key, and write the records."""
+    """Compile every shape of the ledgers, one compile per key, and write the records.
+
+    With --flydsl-checkout, ops that no ledger names are compiled for a few cases that stand for them. Finished cases
+    are kept in the user's cache, by content: an interrupted run goes on where it was.
+    """
     if (out is None) == (as_baseline is None):
         raise WrongUsage(Problem(what="record needs exactly one of --out and --as-baseline", file=""))
-    how = machine_code.Compiler(python=python, kernels=kernels, arch=arch, jobs=jobs, timeout_s=timeout)
-    shapes = read_shapes(ledgers or as_baseline or frozen_ledgers_dir(), ops)
-    work = machine_code.plan(shapes)
-    toolchain = machine_code.find_toolchain(how)
-    records = machine_code.record(work.distinct(), how, toolchain=toolchain, cache=cache_home() / "codegen")
+    source = kernels_of(kernels, flydsl_checkout)
+    shapes = read_shapes(ledgers or as_baseline or frozen_ledgers_dir(), ops, source)
+    work = machine_code.plan(shapes, source.case_of)
+    standing = [] if not source.is_checkout else representative(work, ops)
+    records, _ = compiled([*work.distinct(), *standing], source, python_of(python, wheel), limits)
     if as_baseline is not None:
-        write_baseline(as_baseline, records, arch)
+        write_baseline(as_baseline, records, limits["arch"])
     elif out is not None:
         machine_code.write_records(out, records)
-    tell_recorded(records, work, shapes=len(shapes))
+        write_plan(out, shapes, work, standing)
+    tell_recorded(records, work, shapes=len(shapes), standing=len(standing))
 
 
-def read_shapes(ledgers: Path, ops: tuple[str, ...]) -> list[Shape]:
-    """The shapes of `<op>/shape_ledger.jsonl`. Raises UnusableInput for a refused row, WrongUsage for an unknown op."""
+def read_shapes(ledgers: Path, ops: tuple[str, ...], source: Kernels) -> list[Shape]:
+    """The shapes of `<op>/shape_ledger.jsonl`, of all ops or of those named.
+
+    An op of a checkout needs no ledger. Raises UnusableInput for a refused row, WrongUsage for an unknown op.
+    """
     found = {path.parent.name: path for path in sorted(ledgers.glob(f"*/{store.LEDGER_FILE}"))}
-    if not found:
-        raise UnusableInput(
-            Problem(
-                what=f"no <op>/{store.LEDGER_FILE}", file=str(ledgers), fix="name a folder of ledgers with --ledgers"
-            )
-        )
-    unknown = sorted(set(ops) - {"all", *found})
+    if not found and not source.is_checkout:
+        fix = "name a folder of ledgers with --ledgers"
+        raise UnusableInput(Problem(what=f"no <op>/{store.LEDGER_FILE}", file=str(ledgers), fix=fix))
+    known = [*found, *(checkout.KERNELS if source.is_checkout else ())]
+    unknown = sorted(set(ops) - {"all", *known})
     if unknown:
-        what = f"no ledger for {', '.join(unknown)}; the ops are {', '.join(found)}"
-        raise WrongUsage(Problem(what=what, file=str(ledgers)))
-    wanted = found if not ops or "all" in ops else {op: found[op] for op in ops}
+        what = f"no op {', '.join(unknown)}; the ops are {', '.join(sorted(set(known)))}"
+        raise WrongUsage(Problem(what=what, file=""))
+    wanted = found if not ops or "all" in ops else {op: found[op] for op in ops if op in found}
     read = [store.read_ledger(path) for path in wanted.values()]
     problems = [problem for ledger in read for problem in ledger.problems]
     if problems:
         raise UnusableInput(*problems)
     return [shape for ledger in read for shape in ledger.shapes]
+
+
+def representative(work: machine_code.Plan, ops: Sequence[str]) -> list[CompileCase]:
+    """The cases that stand for the ops of a checkout that no ledger shape has a case for."""
+    served = {case.op_type for case in work.cases.values()}
+    wanted = set(checkout.KERNELS) if not ops or "all" in ops else set(ops) & set(checkout.KERNELS)
+    return checkout.representative(wanted - served)
 
 
 def write_baseline(ledgers: Path, records: list[CodegenRecord], arch: str) -> None:
@@ -100,11 +134,25 @@ def write_baseline(ledgers: Path, records: list[CodegenRecord], arch: str) -> No
         store.write_jsonl(ledgers / op / "baselines" / arch / store.CODEGEN_FILE, rows)
 
 
-def tell_recorded(records: list[CodegenRecord], work: machine_code.Plan, *, shapes: int) -> None:
+def write_plan(out: Path, shapes: list[Shape], work: machine_code.Plan, standing: list[CompileCase]) -> None:
+    """Which key serves which shape: `shape_id` is null where the case stands for its op."""
+    lines = [_planned(shape, work.cases.get(shape.shape_id) or work.refused[shape.shape_id]) for shape in shapes]
+    lines += [Planned(op_type=case.op_type, compile_key=case.compile_key) for case in standing]
+    store.write_jsonl(out / PLAN_FILE, lines)
+
+
+def _planned(shape: Shape, case: CompileCase | Unsupported) -> Planned:
+    key, reason = (case.compile_key, None) if isinstance(case, CompileCase) else (None, case.reason)
+    return Planned(op_type=shape.op_type, compile_key=key, shape_id=shape.shape_id, reason=reason)
+
+
+def tell_recorded(records: list[CodegenRecord], work: machine_code.Plan, *, shapes: int, standing: int) -> None:
     statuses = Counter(one.status for one in records)
     counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items())) or "none"
+    origin = f" ({len(records) - standing} of the ledgers, {standing} that stand for their op)" if standing else ""
     click.echo(
-        f"{shapes} shapes, {len(records)} compile keys: {counts}; {len(work.refused)} shapes have no code", err=True
+        f"{shapes} shapes, {len(records)} compile keys{origin}: {counts}; {len(work.refused)} shapes have no code",
+        err=True,
     )
     reasons = Counter(f"{refused.op_type} {refused.dtype}: {refused.reason}" for refused in work.refused.values())
     for reason, count in sorted(reasons.items()):
@@ -118,51 +166,44 @@ def tell_recorded(records: list[CodegenRecord], work: machine_code.Plan, *, shap
 @click.argument("base", type=click.Path(path_type=Path))
 @click.argument("head", type=click.Path(path_type=Path))
 @click.option("--arch", default="gfx950", show_default=True, help="Which baseline of a folder of ledgers.")
+@click.option("--policy", type=FILE, help="Policy file. Default: the defaults.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def diff(base: Path, head: Path, arch: str, as_json: bool) -> int:
-    """Compare two recorded folders: what differs, worst first, and one line of counts.
+def diff(base: Path, head: Path, arch: str, policy: Path | None, as_json: bool) -> int:
+    """Compare two recorded folders: what differs, worst first, then counts by family.
 
-    Exit code 1 when something fails that compiled or fitted before, 2 when a kernel of base was not compiled.
+    Exit code 1 when something fails that compiled or fitted before, 2 when a kernel was not compiled or breaks on
+    both sides.
     """
-    changes = compare_all(read_records(base, arch), read_records(head, arch))
+    rules, accept = codegen_policy(policy)
+    before, after = read_records(base, arch), read_records(head, arch)
+    comparable(before, after)
+    changes = compare_all(before, after, thresholds(rules))
     if as_json:
         click.echo(store.encode({"changes": changes, "counts": tally(changes)}).decode("utf-8"))
     else:
         tell_changes(changes)
-    return exit_code(changes)
+    return exit_code(changes, accept_still_failing=accept)
 
 
-def read_records(path: Path, arch: str) -> dict[str, CodegenRecord]:
-    """Records by compile key, from a file, a folder of `<op>/`, or a folder of ledgers with their baselines.
-
-    Raises UnusableInput where there is none, where a line is refused, or where a key comes twice.
-    """
-    patterns = (f"*/{store.CODEGEN_FILE}", f"*/baselines/{arch}/{store.CODEGEN_FILE}", store.CODEGEN_FILE)
-    files = [path] if path.is_file() else next(filter(None, (sorted(path.glob(p)) for p in patterns)), [])
-    if not files:
-        fix = "record it with gate codegen record"
-        raise UnusableInput(Problem(what=f"no {store.CODEGEN_FILE} for {arch}", file=str(path), fix=fix))
-    found: dict[str, CodegenRecord] = {}
-    problems: list[Problem] = []
-    for file in files:
-        rows, refused = store.decode_lines(file, CodegenRecord)
-        problems += refused
-        for line, row in rows:
-            if row.compile_key in found:
-                problems.append(Problem(what=f"{row.compile_key} comes twice", file=str(file), line=line))
-            found[row.compile_key] = row
-    if problems:
-        raise UnusableInput(*problems)
-    return found
-
-
-def tell_changes(changes: tuple[CodegenChange, ...]) -> None:
-    for change in changes:
+def tell_changes(changes: Sequence[CodegenChange]) -> None:
+    """What is not the same, worst first, and the counts of every family."""
+    order = {verdict: rank for rank, verdict in enumerate(tally(changes))}
+    for change in sorted(changes, key=lambda change: order[change.verdict]):
         if change.verdict == "same":
             continue
         click.echo(f"{change.verdict:13} {change.compile_key}")
         for finding in change.findings:
             click.echo(f"{'':13} {finding.text}")
-    counts = tally(changes)
-    click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "nothing to compare")
+    families: dict[str, list[CodegenChange]] = {}
+    for change in changes:
+        op = change.compile_key.partition("/")[0]
+        families.setdefault(checkout.family_of(op), []).append(change)
+    if len(families) > 1:
+        for family, part in sorted(families.items()):
+            click.echo(f"{family}: {_counts(part)}")
+    click.echo(f"{len(changes)} kernels: {_counts(changes)}" if changes else "nothing to compare")
     click.echo(CODEGEN_DISCLAIMER)
+
+
+def _counts(changes: Iterable[CodegenChange]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in tally(changes).items())

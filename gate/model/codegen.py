@@ -23,6 +23,7 @@ CodegenCode = Literal[
     "vmcnt0_doubled",
     "agprs_appeared",
     "resources_differ",
+    "launch_differs",
     "text_differs",
 ]
 CODEGEN_VERDICTS: tuple[str, ...] = get_args(CodegenVerdict)
@@ -88,7 +89,8 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One compile key under one toolchain. `metrics`, `kernel` and the hashes are there exactly when status is ok.
 
     `source_sha` covers the kernel's own files and all they import, where the kernels are a FlyDSL checkout: equal
-    hashes under one compiler mean equal code. `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
+    hashes under one compiler mean equal code. `launch_sha` covers what the host does around the kernel: grid, block and
+    arguments, which the machine code does not hold. `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
     """
 
     schema: Literal["gate.codegen/1"] = "gate.codegen/1"
@@ -106,6 +108,7 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
     isa_sha: str | None = None
     opcode_sha: str | None = None
     source_sha: str | None = None
+    launch_sha: str | None = None
     compile_seconds: float | None = None
 
 
@@ -128,7 +131,7 @@ class CodegenChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def same_code(self) -> bool:
-        """Whether both sides compiled to the same instruction text: a GPU run of the pair would be an A/A sample."""
+        """Whether both sides compiled and launch the same: a GPU run of the pair would be an A/A sample."""
         return (
             self.base is not None
             and self.head is not None

@@ -1,0 +1,142 @@
+"""`gate codegen show`: one kernel of base and head side by side: resources, instruction mix, hot loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gate import store
+from gate.codegen.compile import cached_isa
+from gate.codegen.diff import compare
+from gate.codegen.loops import Loop, hot_loop
+from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
+from gate.commands.codegen_inputs import FILE, cache_home, codegen_policy, read_records, thresholds
+from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
+from gate.model.problem import Problem, WrongUsage
+from gate.resources import templates_dir
+
+TEMPLATE = "codegen_show.html.j2"
+WIDTH = 62
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is shown of one kernel."""
+
+    change: CodegenChange
+    resources: tuple[Row, ...]
+    mix: tuple[Row, ...]
+    loop: tuple[Line, ...]
+    loop_words: str
+
+
+@click.command("show")
+@click.argument("key")
+@click.option("--base", type=click.Path(path_type=Path), help="Recorded folder of base.")
+@click.option("--head", type=click.Path(path_type=Path), required=True, help="Recorded folder of head.")
+@click.option("--arch", default="gfx950", show_default=True, help="Which baseline of a folder of ledgers.")
+@click.option("--html", type=FILE, help="Write a page of its own instead, with nothing to load from elsewhere.")
+@click.option("--policy", type=FILE, help="Policy file. Default: the defaults.")
+def command(key: str, base: Path | None, head: Path, arch: str, html: Path | None, policy: Path | None) -> None:
+    """Show one kernel: KEY is a compile key, or a part of one that names it alone.
+
+    The hot loop is read from the assembly in the user's cache; after the cache is emptied, record again.
+    """
+    before = read_records(base, arch) if base else {}
+    after = read_records(head, arch)
+    name = chosen(key, {**before, **after})
+    rules, _ = codegen_policy(policy)
+    view = view_of(before.get(name), after.get(name), compare(before.get(name), after.get(name), thresholds(rules)))
+    if html is not None:
+        store.write_text(html, page(view))
+        click.echo(f"written: {html}", err=True)
+    else:
+        tell(view)
+
+
+def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:
+    """The one compile key that is meant. Raises WrongUsage with the candidates."""
+    if key in records:
+        return key
+    near = sorted(name for name in records if key in name)
+    if len(near) == 1:
+        return near[0]
+    what = f"{key} names {len(near)} kernels: {', '.join(near[:8])}" if near else f"no compile key contains {key}"
+    raise WrongUsage(Problem(what=what, file="", fix="give more of the compile key"))
+
+
+def view_of(base: CodegenRecord | None, head: CodegenRecord | None, change: CodegenChange) -> View:
+    """What there is to show of one kernel."""
+    old, new = _loop(base), _loop(head)
+    return View(
+        change=change,
+        resources=resources(base, head),
+        mix=mix(base, head),
+        loop=aligned(old, new),
+        loop_words=_loop_words(base, old, head, new),
+    )
+
+
+def _loop(record: CodegenRecord | None) -> Loop | None:
+    text = cached_isa(record, cache_home() / "codegen") if record else None
+    return hot_loop(text) if text else None
+
+
+def _loop_words(base: CodegenRecord | None, old: Loop | None, head: CodegenRecord | None, new: Loop | None) -> str:
+    parts = []
+    for side, record, loop in (("base", base, old), ("head", head, new)):
+        if record is None:
+            continue
+        if loop is not None:
+            parts.append(f"{side}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
+        elif cached_isa(record, cache_home() / "codegen") is None:
+            parts.append(f"{side}: the assembly is not in the cache, record it again")
+        else:
+            parts.append(f"{side}: no loop, straight code")
+    return "; ".join(parts)
+
+
+def tell(view: View) -> None:
+    """The view on a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    console.print(Text(f"{_key(view)}  {view.change.verdict}", style="bold"))
+    for finding in view.change.findings:
+        console.print(Text(f"  {finding.text}"))
+    table = Table("", "base", "head")
+    for row in (*view.resources, *(row for row in view.mix if row.differs)):
+        style = "bold" if row.differs else ""
+        table.add_row(row.name, _text(row.base), _text(row.head), style=style)
+    console.print(table)
+    console.print(Text(f"hot loop: {view.loop_words}"))
+    for line in view.loop:
+        mark = "|" if line.changed else " "
+        console.print(Text(f"{line.base[:WIDTH]:{WIDTH}} {mark} {line.head[:WIDTH]}"), soft_wrap=True)
+    console.print(Text(CODEGEN_DISCLAIMER))
+
+
+def _text(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _key(view: View) -> str:
+    return view.change.compile_key
+
+
+def page(view: View) -> str:
+    """The view as one HTML page without scripts, every value escaped."""
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(templates_dir())
+    engine = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True)
+    either: Any = view.change.head or view.change.base
+    sides = [(title, side) for title, side in (("base", view.change.base), ("head", view.change.head)) if side]
+    return engine.get_template(TEMPLATE).render(
+        view=view, either=either, sides=sides, disclaimer=CODEGEN_DISCLAIMER, text=_text
+    )
