@@ -225,3 +225,28 @@ def test_json_output(tmp_path, capsys):
     assert found["valid"] is False
     assert found["files"][0]["contract"] == "shape_ledger"
     assert [problem["line"] for problem in found["files"][0]["problems"]] == [2]
+
+
+WAIVER = """[[waiver]]
+shape_id = "sha1:f172b306801a5d10"
+provider = "flydsl"
+max_ratio = 1.25
+expires = 2099-01-01
+reason = "accepted for now"
+issue = "https://example.org/1"
+"""
+
+
+def test_a_policy_and_waivers_are_checked_key_by_key(tmp_path, capsys):
+    (tmp_path / "waivers").write_text(WAIVER)
+    (tmp_path / "policy").write_text("[ceilings]\n")
+    code, out, err = run(capsys, tmp_path / "waivers", tmp_path / "policy")
+    assert (code, err) == (0, [])
+    assert [line.split(": ")[1].split(",")[0] for line in out] == ["waivers", "policy"]
+    assert "unknown key ceilingz" in one_fault(tmp_path, capsys, "[ceilingz]\nslower = 1.05\n")
+    assert "max_ratio" in one_fault(tmp_path, capsys, WAIVER.replace("1.25", '"much"'))
+
+
+def test_a_name_cannot_steer_the_terminal(tmp_path, capsys):
+    text = json.dumps({"\x1b[31mm\nx": {"later": [{"N": 1}], "rmsnorm": [{"N": 1}]}})
+    assert "\x1b" not in one_fault(tmp_path, capsys, text)

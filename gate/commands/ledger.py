@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gate.commands.ledger_import import import_group
 from gate.commands.telling import tell
 from gate.ledgers import matrices, recipe, scan
 from gate.ledgers.compare import Difference, compare
-from gate.ledgers.draft import rows
+from gate.ledgers.draft import physical, rows
 from gate.ledgers.facts import packaged_models
 from gate.ledgers.upsert import digest
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
@@ -75,7 +76,7 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
 def freeze_folders(folders: tuple[Path, ...]) -> int:
     """Check each op's folder (or each op in FOLDER) and write its lock over what lies in it now."""
     for folder in [op for given in folders for op in op_folders(given)]:
-        bad = [*_ledger_problems(folder), *_matrix_problems(folder)]
+        bad = [*_ledger_problems(folder, Counter()), *_matrix_problems(folder)]
         if bad:
             raise UnusableInput(*bad)
         lock = write_frozen(folder, shapes=None, matrix=None)
@@ -88,14 +89,17 @@ def freeze_folders(folders: tuple[Path, ...]) -> int:
 def check(folders: tuple[Path, ...]) -> int:
     """Hold frozen folders against their locks, and every row against its id; default the project's own.
 
-    A FOLDER is one op's, or one that holds several. Exit code 0 if all is as frozen, 2 if not.
+    A FOLDER is one op's, or one that holds several. Exit code 0 if all is as frozen, 2 if not. Shapes that stand
+    under several ids (for several models or stages) are counted; they are measured more than once.
     """
     ops = [op for given in folders or (frozen_ledgers_dir(),) for op in op_folders(given)]
     problems: list[Problem] = []
     for folder in ops:
-        found = [*lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder)]
+        seen: Counter[bytes] = Counter()
+        found = [*lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder, seen)]
         problems += found
-        click.echo(f"{folder}: {'as frozen' if not found else f'{len(found)} problems'}")
+        verdict = "as frozen" if not found else f"{len(found)} problem{'' if len(found) == 1 else 's'}"
+        click.echo(f"{folder}: {verdict}{_repeated(seen)}")
     for problem in problems:
         tell(problem)
     return Exit.NO_VERDICT if problems else Exit.PASS
@@ -109,12 +113,24 @@ def _matrix_problems(folder: Path) -> list[Problem]:
         return list(error.problems)
 
 
-def _ledger_problems(folder: Path) -> list[Problem]:
+def _ledger_problems(folder: Path, seen: Counter[bytes]) -> list[Problem]:
+    """The refused rows of the folder's ledger; `seen` counts the physical shapes of the others."""
     path = folder / LEDGER_FILE
+    problems: list[Problem] = []
     try:
-        return [row for _, row in scan.rows(stream_lines(path), file=str(path)) if isinstance(row, Problem)]
+        for _, row in scan.rows(stream_lines(path), file=str(path)):
+            if isinstance(row, Problem):
+                problems.append(row)
+            else:
+                seen[physical(row)] += 1
     except UnusableInput as error:
-        return list(error.problems)
+        problems += error.problems
+    return problems
+
+
+def _repeated(seen: Counter[bytes]) -> str:
+    again = sum(1 for count in seen.values() if count > 1)
+    return f", {again} shapes under several ids" if again else ""
 
 
 @command.command("show")

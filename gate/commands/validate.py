@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from gate.analysis.policy_text import policy_from, waivers_from
 from gate.commands.telling import tell
 from gate.ledgers import documents, sources
-from gate.model.problem import Exit, UnusableInput
+from gate.model.problem import Exit, Problem, UnusableInput
 from gate.schemas.check import KNOWN, FileReport, check
 from gate.schemas.recognise import recognise
 from gate.store import read_bytes
@@ -23,10 +25,28 @@ def report(path: Path) -> FileReport:
     except UnusableInput as error:
         return FileReport(file=str(path), contract="unreadable", records=0, problems=error.problems)
     contract = recognise(data)
+    if contract == "toml":
+        return _toml(str(path), data)
     if contract in KNOWN:
         return check(contract, file=str(path), data=data)
     records, problems, note = sources.check(contract, file=str(path), data=data)
     return FileReport(file=str(path), contract=contract, records=records, problems=problems, note=note)
+
+
+def _toml(file: str, data: bytes) -> FileReport:
+    """A policy or a file of waivers, checked key by key as the judge would."""
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problem = Problem(what=f"not valid TOML: {error}", file=file)
+        return FileReport(file=file, contract="toml", records=0, problems=(problem,))
+    contract = "waivers" if "waiver" in document else "policy"
+    try:
+        (waivers_from if contract == "waivers" else policy_from)(document, file=file)
+    except UnusableInput as error:
+        return FileReport(file=file, contract=contract, records=0, problems=error.problems)
+    records = len(document["waiver"]) if contract == "waivers" else len(document)
+    return FileReport(file=file, contract=contract, records=records)
 
 
 def as_line(found: FileReport) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from gate.ledgers.draft import Draft, row_major
 from gate.ledgers.ops.norms import EPS
-from gate.ledgers.ops.point import size
+from gate.ledgers.ops.point import LARGEST, size
 from gate.model.problem import Problem
 from gate.model.shape import ArgValue, Source, Stage
 
@@ -59,8 +59,8 @@ def _draft(entry: Entry) -> Draft:
     if not entry.op_type or not entry.dtype or not entry.args:
         raise ValueError("op_type, dtype and args must not be empty")
     for name, value in entry.args.items():
-        if isinstance(value, int) and not isinstance(value, bool) and value != 0:
-            size(abs(value), name)
+        if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+            raise ValueError(f"{name} is {str(value)[:40]}, more than 2^40")
     if entry.occurrences is not None and entry.occurrences < 0:
         raise ValueError("occurrences must not be negative")
     return Draft(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tomllib
 from collections.abc import Callable, Mapping
 
 from gate.ledgers import aiter_model_shapes, atom, documents, hf_config, manual, sglang_log, torch_trace
@@ -44,19 +43,11 @@ def _manual(file: str, data: bytes) -> Checked:
     return len(drafts), tuple(problems), "manual shapes"
 
 
-def _toml(file: str, data: bytes) -> Checked:
-    try:
-        return len(tomllib.loads(data.decode("utf-8"))), (), "TOML, syntax only"
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        return 0, (Problem(what=f"not valid TOML: {error}", file=file),), ""
-
-
 CHECKS: Mapping[str, Callable[[str, bytes], Checked]] = {
     "aiter_model_shapes": _aiter,
     "hf_config": _hf_config,
     "manual_shapes": _manual,
     "sglang_log": _sglang_log,
-    "toml": _toml,
     "torch_trace": _torch_trace,
 }
 

@@ -47,7 +47,7 @@ def test_a_manual_list_in_yaml(tmp_path):
         ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1}, "size": 3}', "unknown field `size`"),
         ('{"op_type": "", "dtype": "bf16", "args": {"M": 1}}', "must not be empty"),
         ('{"op_type": "x", "dtype": "bf16", "args": {}}', "must not be empty"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1152921504606846976}}', "up to 2^40"),
+        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1152921504606846976}}', "more than 2^40"),
         ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1}, "occurrences": -1}', "must not be negative"),
         ("3", "shape 0: "),
     ],

@@ -191,3 +191,14 @@ def test_build_of_an_unknown_op_is_wrong_usage(tmp_path, capsys):
     assert cli.run(["ledger", "build", "conv9d", "--out", str(tmp_path)]) == 64
     assert cli.run(["ledger", "build", "--out", str(tmp_path)]) == 64
     assert list(tmp_path.iterdir()) == []
+
+
+def test_shapes_under_several_ids_are_counted(folder, capsys):
+    from gate.store import write_jsonl
+
+    twins = [make_shape(op_type="softmax", stage=stage, kind="manual") for stage in ("decode", "prefill")]
+    write_jsonl(folder / "softmax" / LEDGER_FILE, twins)
+    assert cli.run(["ledger", "freeze", str(folder / "softmax")]) == 0
+    capsys.readouterr()
+    assert cli.run(["ledger", "check", str(folder)]) == 0
+    assert "softmax: as frozen, 1 shapes under several ids" in capsys.readouterr().out
