@@ -34,6 +34,7 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}
         self.chips: dict[str, dict[str, Any]] = {}
         self.restarts = 0
+        self._copy_us: dict[int, float] = {}
 
     def start(self, sides: Iterable[str]) -> None:
         """Starts the workers that are not running, together. Raises SideLost or NoDevice."""
@@ -90,6 +91,10 @@ class Crew:
             return self.links[side].receive(number, what=message["do"], timeout_s=timeout_s)
         except WorkerDied as death:
             raise SideLost(side, message.get("arm"), death) from None
+
+    def canary_copy(self, side: str, now: Reply) -> float:
+        """The copy canary that this side's process gave first: where its buffers lie moves it from process to process."""
+        return self._copy_us.setdefault(self.links[side].pid, float(now.get("copy", 0.0)))
 
     def bury(self, side: str) -> None:
         """Ends a side's worker for good; the next `start` makes a fresh one."""

@@ -151,6 +151,13 @@ class SimDevice:
             raise OutOfMemory(f"the simulated GPU cannot allocate {array.nbytes} bytes")
         return array
 
+    def open_arena(self, size: int, handle: str | None) -> str | None:
+        del size, handle
+        return None
+
+    def seal_arena(self) -> None:
+        return
+
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         tensor[...] = np.random.default_rng(seed).standard_normal(tensor.shape) * scale
         return tensor
@@ -241,7 +248,8 @@ class SimDevice:
     def warm_profiler(self) -> None:
         return
 
-    def canary(self) -> dict[str, float]:
+    def canary(self, warm: int) -> dict[str, float]:
+        del warm
         self._canaries += 1
         slow = 1.0 + (self.options.drift if self._canaries > self.options.drift_after else 0.0)
         return {"spin": 100.0 * slow, "copy": 120.0 * slow}

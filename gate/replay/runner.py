@@ -24,6 +24,7 @@ from gate.replay.shape_run import ShapeRun, Token
 CANARY_PAUSE_S = 3.0
 CANARY_TRIES = 3
 START_TRIES = 4
+FIRST_WARM_COPIES = 300
 NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
 
 
@@ -203,7 +204,9 @@ class _Shared:
         if not self.settings.device.startswith("sim"):
             amd = crew.environments[side].get("runtime", "").startswith("rocm")
             machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
-        replies = {name: crew.ask(side, {"do": name}) for name in ("floor", "coldness", "canary")}
+        replies = {
+            name: crew.ask(side, {"do": name, "warm": FIRST_WARM_COPIES}) for name in ("floor", "coldness", "canary")
+        }
         for name, reply in replies.items():
             if reply["status"] != "ok":
                 raise NoDevice(f"the GPU fails its self-test ({name}): {reply['reason']}")
@@ -221,6 +224,7 @@ class _Shared:
             "arms": {str(arm): result.as_dict() for arm, result in run.results.items()},
             "environments": dict(crew.environments),
             "raw": run.raw,
+            "spent_s": {name: round(seconds, 4) for name, seconds in run.spent_s.items()},
         }
         with self.writing:
             machine.shapes += 1
@@ -238,10 +242,11 @@ class _Shared:
                 crew.start([side])
                 with machine.token.hold():
                     now = crew.ask(side, {"do": "canary"}).get("canary", {})
+                first = {"spin": machine.canary["spin"], "copy": crew.canary_copy(side, now)}
             except SideLost as lost:
                 crew.bury(lost.side)
                 continue
-            drift = integrity.canary_drift(machine.canary, now)
+            drift = integrity.canary_drift(first, now)
             if drift is None:
                 return
             if attempt + 1 < CANARY_TRIES and not self.settings.device.startswith("sim"):

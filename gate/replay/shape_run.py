@@ -7,7 +7,7 @@ import math
 import statistics
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,10 +24,16 @@ from gate.replay.timer import plan_ring
 Reply = dict[str, Any]
 MAX_BLOCK_REPEATS = 2
 KILLS_FORGIVEN = 3
+MAX_WARM_ROUNDS = 6
+SETTLED = 0.005
 # One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
 T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
 SUSPECT_LOG = math.log(1.01)
 CEILING_LOG = math.log(1.05)
+
+
+class _Spoiled(Exception):
+    """An arm failed in a ring that its twin shares: the others are measured again without it."""
 
 
 class _ContextLost(SideLost):
@@ -66,6 +72,7 @@ class ShapeRun:
     sensor: Callable[[], Reading]
     results: dict[Arm, ArmResult] = field(default_factory=dict)
     raw: list[Reply] = field(default_factory=list)
+    spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     kills: Counter[Arm] = field(default_factory=Counter)
 
     def run(self) -> None:
@@ -100,9 +107,10 @@ class ShapeRun:
             try:
                 self._attempt(look, blocks)
                 return
-            except SideLost as lost:
-                self.crew.bury(lost.side)
-                self._blame(lost)
+            except (SideLost, _Spoiled) as trouble:
+                if isinstance(trouble, SideLost):
+                    self.crew.bury(trouble.side)
+                    self._blame(trouble)
                 for arm, result in self.results.items():
                     del result.visits[kept[arm] :], result.processes[kept[arm] :]
                 del self.raw[raw:]
@@ -129,21 +137,59 @@ class ShapeRun:
         self._open()
         with self.token.hold():
             estimates = {arm: reply for arm in self._alive() if (reply := self._ask(arm, {"do": "pilot"})) is not None}
-            plans = self._plans(estimates)
-            for arm in self._alive():
-                self.results[arm].plan = plans[arm]
-                self._ask(arm, {"do": "build", "plan": plans[arm]})
-        self._together({"do": "capture"})
+        plans = self._plans(estimates)
+        arenas: dict[str, str | None] = {}
+        for arm in self._alive():
+            self.results[arm].plan = plans[arm]
+            self._record(arm, plans[arm], arenas)
         with self.token.hold():
             self._check()
             if self.settings.timing:
+                self._warm()
                 self._measure(look, blocks)
             # Freeing memory waits for the device and unmaps pages, which another lane's measurement would feel.
             self._drop()
 
     def _drop(self) -> None:
-        for side in list(self.crew.links):
-            self.crew.ask(side, {"do": "drop"})
+        # A borrower lets go before the owner, and the owner is the arm that was built first.
+        for side in reversed(list(self.crew.links)):
+            self._timed(side, {"do": "drop"})
+
+    def _record(self, arm: Arm, plan: Reply, arenas: dict[str, str | None]) -> None:
+        """Builds and captures one arm. Twins share a ring, so one is sealed before the other builds in it."""
+        shared = arm.provider in arenas
+        message = {"do": "build", "plan": plan, "share": self._twin(arm) is not None}
+        if shared:
+            message |= {"share": False, "arena": arenas[arm.provider]}
+        with self.token.hold():
+            reply = self._ask(arm, message)
+        if reply is None or self._ask(arm, {"do": "capture"}) is None:
+            return
+        arenas[arm.provider] = reply["arena"]
+        plan["shared"] = reply["arena"] is not None
+        with self.token.hold():
+            reply = self._ask(arm, {"do": "seal"})
+        if reply is not None:
+            self._take_findings(arm, reply)
+
+    def _twin(self, arm: Arm) -> Arm | None:
+        other = {HEAD: BASE, BASE: HEAD}.get(arm.side)
+        twin = None if other is None else Arm(other, arm.provider)
+        return twin if twin is not None and twin in self.results and self.results[twin].alive else None
+
+    def _warm(self) -> None:
+        """Visits that count for nothing, until clocks and power have settled under this shape's own load."""
+        last: dict[Arm, float] = {}
+        for _ in range(MAX_WARM_ROUNDS):
+            now: dict[Arm, float] = {}
+            for arm in self._alive():
+                label = f"{self.job.case.shape_id}:{arm}:warm"
+                reply = self._ask(arm, {"do": "visit", "label": label, "method": self.settings.method})
+                if reply is not None:
+                    now[arm] = reply["t_us"]
+            if last and all(abs(now[arm] / last[arm] - 1) < SETTLED for arm in now if last.get(arm)):
+                return
+            last = now
 
     def _open(self) -> None:
         entrypoints = {target.arm: target.entrypoint for target in self.job.targets}
@@ -151,7 +197,10 @@ class ShapeRun:
         common = {"do": "open", "case": {**asdict(case)}, "op": self.job.op, "seed": self._value_seed()}
         alive = self._alive()
         messages = [(arm.side, {**common, "arm": str(arm), "entrypoint": entrypoints[arm]}) for arm in alive]
-        for arm, reply in zip(alive, self.crew.ask_together(messages), strict=True):
+        started = time.perf_counter()
+        replies = self.crew.ask_together(messages)
+        self.spent_s["open"] += time.perf_counter() - started
+        for arm, reply in zip(alive, replies, strict=True):
             result = self.results[arm]
             if self._judged(arm, reply):
                 result.detail, result.commit = reply["detail"], reply["commit"]
@@ -190,6 +239,10 @@ class ShapeRun:
         if reply["findings"]:
             first = reply["findings"][0]
             self.results[arm].fail(status=first["status"], reason=first["text"], code=first["code"])
+            plan = self.results[arm].plan or {}
+            if plan.get("shared") and self._twin(arm) is not None:
+                # What it did to the ring they share must not be held against its twin.
+                raise _Spoiled
 
     def _measure(self, look: int, blocks: range) -> None:
         for block in blocks:
@@ -245,19 +298,19 @@ class ShapeRun:
             result.bytes_moved, result.flops = reply["bytes_moved"], reply["flops"]
             self._take_findings(arm, reply)
 
-    def _together(self, message: Reply) -> None:
-        alive = self._alive()
-        replies = self.crew.ask_together([(arm.side, {**message, "arm": str(arm)}) for arm in alive])
-        for arm, reply in zip(alive, replies, strict=True):
-            self._judged(arm, reply)
-
     def _ask(self, arm: Arm, message: Reply) -> Reply | None:
         """One command for one arm: its reply, or None when the arm failed by it. Raises SideLost."""
-        reply = self.crew.ask(arm.side, {**message, "arm": str(arm)})
+        reply = self._timed(arm.side, {**message, "arm": str(arm)})
         gpu_us = float(reply.get("gpu_us", 0.0))
         self.results[arm].gpu_us += gpu_us
         self.token.gpu_us += gpu_us
         return reply if self._judged(arm, reply) else None
+
+    def _timed(self, side: str, message: Reply) -> Reply:
+        started = time.perf_counter()
+        reply = self.crew.ask(side, message)
+        self.spent_s[message["do"]] += time.perf_counter() - started
+        return reply
 
     def _judged(self, arm: Arm, reply: Reply) -> bool:
         if reply["status"] == "ok":

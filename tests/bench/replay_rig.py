@@ -42,7 +42,6 @@ class Side:
         return reply
 
     def open(self, args: dict[str, Any], entrypoint: str = KERNEL, op_type: str = "rmsnorm") -> dict[str, Any]:
-        self.ask("drop")
         case = {"shape_id": str(args), "op_type": op_type, "dtype": "bf16", "args": args, "layout": {}}
         self.ask("open", case=case, seed=12345, entrypoint=entrypoint)
         return self.ask("pilot")
@@ -58,9 +57,10 @@ class Side:
             )
         )
 
-    def ready(self, plan: dict[str, Any]) -> None:
-        self.ask("build", plan=plan)
+    def ready(self, plan: dict[str, Any], **memory: Any) -> str | None:
+        arena: str | None = self.ask("build", plan=plan, **memory)["arena"]
         self.ask("capture")
+        return arena
 
 
 def start(names: list[str]) -> list[Side]:
@@ -71,16 +71,22 @@ def start(names: list[str]) -> list[Side]:
     return sides
 
 
-def prepare_pair(head: Side, base: Side, args: list[dict[str, Any]], budget_us: float, **more: Any) -> dict[str, Any]:
-    """Both arms captured with one plan; `args` are head's and base's. Returns the plan."""
+def prepare_pair(
+    head: Side, base: Side, args: list[dict[str, Any]], budget_us: float, *, share: bool = True, **more: Any
+) -> dict[str, Any]:
+    """Both arms captured with one plan, on one ring if `share`; `args` are head's and base's. Returns the plan."""
+    for side in (base, head):
+        side.ask("drop")
     pilots = [side.open(each, **more) for side, each in zip((head, base), args, strict=True)]
     plan = head.plan(pilots, budget_us)
-    for side in (head, base):
-        side.ready(plan)
-    return plan
+    arena = head.ready(plan, share=share)
+    base.ready(plan, arena=arena)
+    return {**plan, "shared": arena is not None}
 
 
-def abba(head: Side, base: Side, blocks: int, do: str, flips: list[bool], **more: Any) -> tuple[list[float], list[float], float]:
+def abba(
+    head: Side, base: Side, blocks: int, do: str, flips: list[bool], **more: Any
+) -> tuple[list[float], list[float], float]:
     """Times of each side over ABBA/BAAB blocks, and the GPU milliseconds it took."""
     times: dict[str, list[float]] = {head.link.name: [], base.link.name: []}
     spent = 0.0

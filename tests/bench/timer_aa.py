@@ -27,11 +27,14 @@ def ratio(head: list[float], base: list[float]) -> float:
     return statistics.fmean(head) / statistics.fmean(base)
 
 
-def session(head: Any, base: Any, rows: int, budget_us: float, rng: random.Random) -> dict[str, Any]:
+def session(
+    head: Any, base: Any, rows: int, *, budget_us: float, share: bool, methods: list[str], rng: random.Random
+) -> dict[str, Any]:
     args = {"M": rows, "N": COLUMNS}
-    plan = prepare_pair(head, base, [args, args], budget_us)
+    plan = prepare_pair(head, base, [args, args], budget_us, share=share)
     found: dict[str, Any] = {"plan": plan}
-    for method in METHODS:
+    abba(head, base, 1, "slope", [True])
+    for method in methods:
         flips = [rng.random() < 0.5 for _ in range(BLOCKS)]
         if method in ("slope", "one_launch"):
             ours, theirs, spent = abba(head, base, BLOCKS, method, flips)
@@ -49,18 +52,30 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--budget-us", type=float, default=2000.0)
     parser.add_argument("--rows", type=int, nargs="*", default=list(ROWS))
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--own-memory", action="store_true", help="Each process its own ring, as before sharing.")
     options = parser.parse_args()
     began = time.perf_counter()
     sides = start([f"{name}{index}" for index in range(options.sessions) for name in ("head", "base")])
     print(f"{len(sides)} workers ready after {time.perf_counter() - began:.1f} s")
-    print(f"{'M':>6} {'method':>18} {'us':>9} {'min ratio':>10} {'max ratio':>10} {'worst %':>8} {'sd %':>7} {'GPU ms/pair':>12}")
+    print(
+        f"{'M':>6} {'method':>18} {'us':>9} {'min ratio':>10} {'max ratio':>10} {'worst %':>8} {'sd %':>7} {'GPU ms/pair':>12}"
+    )
     rng = random.Random(1)
     for rows in options.rows:
         found = [
-            session(sides[2 * index], sides[2 * index + 1], rows, options.budget_us, rng)
+            session(
+                sides[2 * index],
+                sides[2 * index + 1],
+                rows,
+                budget_us=options.budget_us,
+                share=not options.own_memory,
+                methods=options.methods,
+                rng=rng,
+            )
             for index in range(options.sessions)
         ]
-        for method in METHODS:
+        for method in options.methods:
             ratios = [item[method][0] for item in found]
             worst = 100 * max(abs(value - 1) for value in ratios)
             spread = 100 * statistics.stdev(ratios) if len(ratios) > 1 else 0.0
@@ -72,7 +87,10 @@ def main() -> int:
                 flush=True,
             )
         plan = found[0]["plan"]
-        print(f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}", flush=True)
+        print(
+            f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}, shared {plan['shared']}",
+            flush=True,
+        )
     for side in sides:
         side.link.close()
     print(f"{time.perf_counter() - began:.1f} s in all")

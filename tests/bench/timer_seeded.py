@@ -1,6 +1,6 @@
 """Seeded slowdowns: extra dependent work in the kernel, its true ratio from a very long run, and what each method reads.
 
-    python -m tests.bench.timer_seeded [--quick]      (needs a GPU)
+python -m tests.bench.timer_seeded [--quick]      (needs a GPU)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TRUTH_REPLAYS, TRUTH_BLOCKS, TRUTH_BUDGET_US = 3, 6, 10_000.0
 
 
 def quick_us(side: Side, rows: int, extra: int) -> float:
+    side.ask("drop")
     pilot = side.open({"M": rows, "N": COLUMNS, "extra": extra})
     side.ready(side.plan([pilot], 1000.0))
     return float(side.ask("long_run", replays=2)["t_us"])
@@ -38,7 +39,7 @@ def calibrate(side: Side, rows: int, targets: tuple[float, ...]) -> list[int]:
     for target in targets:
         low = max((value for value, slower in seen.items() if slower <= target), default=0)
         high = min((value for value, slower in seen.items() if slower > target and value > low), default=low + 1)
-        for _ in range(4):
+        for _ in range(8):
             middle = (low + high) // 2
             if middle in (low, high):
                 break
@@ -53,10 +54,12 @@ def measure(head: Side, base: Side, rows: int, extra: int, rng: random.Random) -
     flips = [rng.random() < 0.5 for _ in range(8)]
     read: dict[str, float] = {}
     prepare_pair(head, base, args, TRUTH_BUDGET_US)
+    abba(head, base, 1, "slope", [True])
     ours, theirs, _ = abba(head, base, TRUTH_BLOCKS, "long_run", flips, replays=TRUTH_REPLAYS)
     read["base us"] = statistics.fmean(theirs)
     read["true"] = statistics.fmean(ours) / statistics.fmean(theirs)
     prepare_pair(head, base, args, 2000.0)
+    abba(head, base, 1, "slope", [True])
     for method in ("slope", "one_launch"):
         ours, theirs, _ = abba(head, base, BLOCKS, method, flips)
         read[method] = statistics.fmean(ours) / statistics.fmean(theirs)

@@ -28,7 +28,9 @@ def shapes(count: int, **more: Any) -> list[Shape]:
     return [make_shape(dtype="fp32", args={"M": 4 + index, "N": 64, **more}) for index in range(count)]
 
 
-def write_inputs(folder: Path, *, ledger: Sequence[Shape], candidate: str = "good", rival: str | None = "rival") -> None:
+def write_inputs(
+    folder: Path, *, ledger: Sequence[Shape], candidate: str = "good", rival: str | None = "rival"
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     store.write_jsonl(folder / "shape_ledger.jsonl", ledger)
     providers: dict[str, Any] = {
@@ -72,9 +74,7 @@ def by_provider(found: Sequence[Outcome], provider: str) -> list[Outcome]:
 
 def comparable(found: Sequence[Outcome]) -> list[dict[str, Any]]:
     """The rows without what names the session."""
-    return [
-        {**msgspec.to_builtins(row), "run_id": None, "session_id": None, "notes": None} for row in found
-    ]
+    return [{**msgspec.to_builtins(row), "run_id": None, "session_id": None, "notes": None} for row in found]
 
 
 def manifest(folder: Path) -> dict[str, Any]:

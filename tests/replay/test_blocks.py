@@ -14,7 +14,12 @@ H, B, C = Arm(HEAD, "flydsl"), Arm(BASE, "flydsl"), Arm(CONTROL, "pytorch")
 
 def sides(seed: int, blocks: int = 4, controls: list[Arm] | None = None) -> list[str]:
     stops = schedule(
-        seed=seed, shape_id="s", head=[H], base=[B], controls=[C] if controls is None else controls, blocks=range(blocks)
+        seed=seed,
+        shape_id="s",
+        head=[H],
+        base=[B],
+        controls=[C] if controls is None else controls,
+        blocks=range(blocks),
     )
     return [f"{stop.block}{stop.arm.side[0]}" for stop in stops]
 

@@ -32,7 +32,9 @@ class Mine(ProviderAdapter):
         state["out"].append(sum(state["x"]))
 
 
-@kernel(op="scale", provider="triton", dtypes=("fp32",), when=lambda case: None if case.dim("N") < 9 else "N is too long")
+@kernel(
+    op="scale", provider="triton", dtypes=("fp32",), when=lambda case: None if case.dim("N") < 9 else "N is too long"
+)
 def scale(case: Case, tensors: dict[str, Any]) -> Any:
     return lambda: tensors["out"].append(2 * tensors["x"])
 

@@ -53,7 +53,9 @@ def test_the_same_seed_gives_the_same_rows(tmp_path: Path) -> None:
 
 def test_two_builds_are_told_apart_by_their_own_environment(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(2), candidate="arm")
-    code, stderr = rig.run(tmp_path, "--base", f"path={rig.ROOT},commit=b4se", "--head", f"path={rig.ROOT},commit=h34d,env=SIM_FACTOR:1.08")
+    code, stderr = rig.run(
+        tmp_path, "--base", f"path={rig.ROOT},commit=b4se", "--head", f"path={rig.ROOT},commit=h34d,env=SIM_FACTOR:1.08"
+    )
     assert code == 0, stderr
     head, base = (rig.by_provider(rig.rows(tmp_path, side), "flydsl") for side in ("head", "base"))
     assert {row.candidate_commit for row in head} == {"h34d"} and {row.candidate_commit for row in base} == {"b4se"}
@@ -89,7 +91,9 @@ def test_a_selection_leaves_rows_that_say_why(tmp_path: Path) -> None:
     assert len(found) == 9
     assert [row.benchmark_status for row in rig.by_provider(found, "flydsl")] == ["ok", "skipped", "skipped"]
     assert rig.by_provider(found, "flydsl")[1].skip_reason == "not selected: beyond --limit 1"
-    assert {row.skip_reason for row in rig.by_provider(found, "triton")[:1]} == {"not selected: not named by --providers"}
+    assert {row.skip_reason for row in rig.by_provider(found, "triton")[:1]} == {
+        "not selected: not named by --providers"
+    }
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_correctness_takes_no_times(tmp_path: Path) -> None:
 
 def test_a_drifting_machine_stops_the_session_and_can_be_resumed(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(6))
-    code, stderr = rig.run(tmp_path, "--lanes", "1", sim=f"{rig.SIM},drift=0.05,drift_after=4")
+    code, stderr = rig.run(tmp_path, "--lanes", "1", sim=f"{rig.SIM},drift=0.05,drift_after=3")
     assert code == 2
     assert "the spin canary went from 100.0 to 105.0 us (+5.0%)" in stderr
     found = rig.by_provider(rig.rows(tmp_path), "flydsl")
