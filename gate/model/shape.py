@@ -86,7 +86,7 @@ def canonical(value: Any) -> str:
         return encode_basestring_ascii(value)
     if kind is float:
         if not math.isfinite(value):
-            raise ValueError(f"{value} has no form in JSON")
+            raise ValueError(f"{value} is not JSON compliant")
         return str(int(value)) if value.is_integer() else float.__repr__(value)
     if kind is dict or isinstance(value, Mapping):
         pairs = [f"{encode_basestring_ascii(key)}:{canonical(value[key])}" for key in sorted(value)]
@@ -95,7 +95,7 @@ def canonical(value: Any) -> str:
         return _CONSTANTS[value]
     if isinstance(value, (list, tuple)):
         return "[" + ",".join([canonical(item) for item in value]) + "]"
-    raise TypeError(f"{kind.__name__} has no form in JSON")
+    raise TypeError(f"{kind.__name__} is not JSON compliant")
 
 
 _CONSTANTS: dict[Any, str] = {None: "null", True: "true", False: "false"}

@@ -73,8 +73,8 @@ def test_good_entries_are_imported_beside_bad_ones(tmp_path, capsys):
     [
         ("[", "not valid JSON"),
         ("- a: &x [1]\n  b: *x\n", "aliases are not read"),
-        ("- {args: {M: .nan}}\n", "has no form in JSON"),
-        ("- {when: 2026-01-01}\n", "has no form in JSON"),
+        ("- {args: {M: .nan}}\n", "is not JSON compliant"),
+        ("- {when: 2026-01-01}\n", "is not JSON compliant"),
         ("- {1: 2}\n", "not plain data"),
         ('["\\ud800"]', "not"),
         ("plain words", "not a list of shapes"),
