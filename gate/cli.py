@@ -22,6 +22,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "replay": ("gate.commands.replay", "Measure head, base and the baselines on this machine's GPUs."),
     "correctness": ("gate.commands.correctness", "Check outputs on this machine's GPUs, without timing."),
     "selftest": ("gate.commands.selftest", "False alarms and power of the judge, beside other rules."),
+    "report": ("gate.commands.report", "Summaries, coverage and the HTML report of a judged run."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
 }
 

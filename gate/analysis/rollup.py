@@ -34,6 +34,7 @@ def rollup(decision: Decision, *, head: Results, base: Results = NOTHING, matric
 
     Arms are taken exactly as the judge takes them: duplicates, impossible and refused rows have no time here either.
     `matrices` by op_type; an op without one is read from the results (every provider that ran, all of them rivals).
+    Without any result row there is no coverage to tell, which is not the same as nothing covered.
     """
     now, was = open_book(head), open_book(base)
     known = {**implied(decision, now), **matrices}
@@ -48,7 +49,9 @@ def rollup(decision: Decision, *, head: Results, base: Results = NOTHING, matric
         ops=tuple(_tally(op, [row for _, row in ops[op]]) for op in sorted(ops)),
         weights=tuple(_weights(op, [row for _, row in ops[op]]) for op in sorted(ops)),
         host=tuple(found for op in sorted(ops) for found in _host(op, ops[op])),
-        covers=tuple(coverage_grid.cover(op, [cell for cell, _ in ops[op]], now, known[op]) for op in sorted(ops)),
+        covers=()
+        if now.empty
+        else tuple(coverage_grid.cover(op, [cell for cell, _ in ops[op]], now, known[op]) for op in sorted(ops)),
         roofline=tuple(points.roofline(cells)),
         roof=points.roof(cells),
         noise=tuple(points.noise(cells)),

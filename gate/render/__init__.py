@@ -8,7 +8,7 @@ import msgspec
 
 from gate.model.decision import Decision
 from gate.model.status import CommitStatus
-from gate.render import headline, page
+from gate.render import headline, page, rows
 
 COMMENT_LIMIT = 65_536
 STEP_SUMMARY_LIMIT = 1_048_576
@@ -27,21 +27,22 @@ def comment(
     ValueError for a marker word that is not plain and for a budget below the bare summary.
     """
     extra = {"marker": page.marker(key, facts or {})}
-    return page.fitted(decision, "comment.md.j2", budget=budget, steps=page.COMMENT_STEPS, extra=extra)
+    return page.fitted(rows.arranged(decision), "comment.md.j2", budget=budget, steps=page.COMMENT_STEPS, extra=extra)
 
 
 def status(decision: Decision, target: str | None = None) -> CommitStatus:
     """The commit status; its description is at most 140 characters, none outside the basic plane."""
-    return headline.status(decision, target)
+    return headline.status(rows.arranged(decision), target)
 
 
 def step_summary(decision: Decision, *, budget: int = STEP_SUMMARY_LIMIT) -> str:
     """The job's step summary as GitHub Markdown, at most `budget` (1 MiB) characters and UTF-8 bytes."""
-    return page.fitted(decision, "step_summary.md.j2", budget=budget, steps=page.SUMMARY_STEPS, extra={})
+    return page.fitted(rows.arranged(decision), "step_summary.md.j2", budget=budget, steps=page.SUMMARY_STEPS, extra={})
 
 
 def regression_summary(decision: Decision) -> str:
     """Every worse row with its evidence and likely fix, worst first; a file, so without a size limit."""
+    decision = rows.arranged(decision)
     return page.render("regression_summary.md.j2", {**page.view(decision, cap=0), **page.worse(decision)})
 
 

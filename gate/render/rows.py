@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from gate.model.decision import Decision, RowFinding
 from gate.render import words
@@ -17,6 +19,7 @@ OPEN = ("newly_incorrect", "newly_failed", "regressed", "missing", "waived", "im
 UNJUDGED = ("not_comparable", "inconclusive", "not_run", "new")
 WORSE = frozenset({"newly_incorrect", "newly_failed", "regressed", "missing", "waived"})
 _FEWEST_SHARING = 4
+_FEW_ARGS = 4
 _RANK = {verdict: rank for rank, verdict in enumerate(words.VERDICT_WORDS)}
 
 
@@ -60,6 +63,34 @@ class Line:
     likely_fix: Safe
 
 
+def arranged(decision: Decision) -> Decision:
+    """The decision with the arguments that tell shapes of an op apart before those that all of them share.
+
+    A name shows as many arguments as fit: fourteen of a fused kernel do not, and the telling ones must.
+    """
+    varying: dict[str, list[str]] = {}
+    for op, args in _long_args(decision).items():
+        names = list(dict.fromkeys(name for each in args for name in each))
+        varying[op] = [name for name in names if len({repr(each.get(name)) for each in args}) > 1]
+    if not varying:
+        return decision
+    found = tuple(_arrange(row, varying[row.op_type]) if row.op_type in varying else row for row in decision.rows)
+    return msgspec.structs.replace(decision, rows=found)
+
+
+def _long_args(decision: Decision) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in decision.rows:
+        if len(row.args) > _FEW_ARGS:
+            found.setdefault(row.op_type, []).append(row.args)
+    return found
+
+
+def _arrange(row: RowFinding, first: Sequence[str]) -> RowFinding:
+    telling = {name: row.args[name] for name in first if name in row.args}
+    return msgspec.structs.replace(row, args={**telling, **row.args})
+
+
 def listing(items: Sequence[S], show: Callable[[S], T], *, cap: int | None) -> Listing[T]:
     """At most `cap` items, each shown by `show`; the rest is counted, never lost."""
     chosen = items if cap is None else items[:cap]
@@ -88,10 +119,11 @@ def behind(decision: Decision) -> list[RowFinding]:
 
 def ordered(rows: Iterable[RowFinding]) -> list[RowFinding]:
     """By verdict, then by how much slower, then by id: equal inputs give equal order."""
-    return sorted(rows, key=_order)
+    return sorted(rows, key=order)
 
 
-def _order(row: RowFinding) -> tuple[int, float, str, str]:
+def order(row: RowFinding) -> tuple[int, float, str, str]:
+    """The place of a row among others: its verdict, how much slower, then its id."""
     ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else 0.0
     return _RANK.get(row.verdict, len(_RANK)), -ratio, row.shape_id, row.provider
 
