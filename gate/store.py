@@ -12,6 +12,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +22,12 @@ import yaml
 from gate.model.codegen import CodegenRecord
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
-from gate.model.outcome import Outcome, Results
+from gate.model.outcome import Measured, MeasuredResults, Outcome, Results
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape, expected_id
 
 T = TypeVar("T")
+CHUNK_BYTES = 1 << 23
 LEDGER_FILE = "shape_ledger.jsonl"
 MATRIX_FILE = "baseline_matrix.yaml"
 RESULTS_FILE = "benchmark_results.jsonl"
@@ -93,6 +95,44 @@ def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             bad.append(_refused(path, number, raw, error))
     return good, bad
+
+
+def decode_bulk(path: Path, record: type[T]) -> tuple[list[T], list[Problem]]:
+    """As `decode_lines` without line numbers: whole chunks at a time, line by line only where a chunk has a fault."""
+    decoder = msgspec.json.Decoder(record)
+    good: list[T] = []
+    bad: list[Problem] = []
+    line = 0
+    for chunk in _chunks(path):
+        try:
+            good += decoder.decode_lines(chunk)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            _decode_each(path, chunk, line, decoder, good, bad)
+        line += chunk.count(b"\n")
+    return good, bad
+
+
+def _decode_each(
+    path: Path, chunk: bytes, before: int, decoder: msgspec.json.Decoder[T], good: list[T], bad: list[Problem]
+) -> None:
+    for number, raw in enumerate(chunk.split(b"\n"), start=before + 1):
+        if raw.strip():
+            try:
+                good.append(decoder.decode(raw))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                bad.append(_refused(path, number, raw, error))
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The file in pieces of whole lines. Raises UnusableInput as `read_bytes` does."""
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk + file.readline()
+    except OSError as error:
+        raise UnusableInput(
+            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
+        ) from None
 
 
 def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
@@ -176,6 +216,38 @@ def read_codegen(files: Iterable[Path]) -> dict[str, CodegenRecord]:
     if problems:
         raise UnusableInput(*problems)
     return found
+
+
+# Strings that a run repeats in every row: one object each keeps a million rows small.
+REPEATED = (
+    "run_id",
+    "gpu",
+    "arch",
+    "rocm_version",
+    "driver_version",
+    "torch_version",
+    "triton_version",
+    "candidate_commit",
+    "baseline_commit",
+    "provider_detail",
+    "session_id",
+)
+
+
+def _share(rows: list[Measured], name: str) -> None:
+    """Makes equal strings of one field the same object."""
+    kept: dict[str | None, str | None] = {}
+    keep = kept.setdefault
+    for row, value in zip(rows, map(attrgetter(name), rows), strict=True):
+        setattr(row, name, keep(value, value))
+
+
+def read_measured(path: Path) -> MeasuredResults:
+    """As `read_results`, for judging: only the fields that a judgement reads, checked against the same contract."""
+    rows, problems = decode_bulk(path, Measured)
+    for name in REPEATED:
+        _share(rows, name)
+    return MeasuredResults(outcomes=tuple(rows), problems=tuple(problems))
 
 
 def read_yaml(path: Path) -> Any:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from gate.analysis.book import Book
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 
 State = Literal["ok", "failed", "incorrect", "off", "absent", "unusable"]
 
@@ -20,7 +20,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """`time_us` is set exactly when `state` is ok and the row was timed (a codegen row has no time)."""
 
     state: State
-    outcome: Outcome | None = None
+    outcome: AnyOutcome | None = None
     time_us: float | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def arm(book: Book, *, shape_id: str, provider: str) -> Arm:
     return msgspec.structs.replace(result, notes=("refused_partly",)) if refused else result
 
 
-def _of_several(outcomes: tuple[Outcome, ...]) -> Arm:
+def _of_several(outcomes: tuple[AnyOutcome, ...]) -> Arm:
     good = [outcome for outcome in outcomes if outcome.benchmark_status == "ok"]
     if len(good) > 1:
         return Arm(state="unusable", reasons=("duplicate",), detail=f"{len(good)} ok rows of one identity")
@@ -66,7 +66,7 @@ def _of_several(outcomes: tuple[Outcome, ...]) -> Arm:
     return msgspec.structs.replace(chosen, notes=(*chosen.notes, "duplicate"))
 
 
-def of_outcome(outcome: Outcome) -> Arm:
+def of_outcome(outcome: AnyOutcome) -> Arm:
     """The arm of a single row."""
     state = _STATES[outcome.benchmark_status]
     if state == "ok" and outcome.correct is False:
@@ -81,11 +81,11 @@ def of_outcome(outcome: Outcome) -> Arm:
     return Arm(state="ok", outcome=outcome, time_us=outcome.median_us, notes=_notes(outcome))
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: AnyOutcome) -> str:
     return outcome.correctness_error or outcome.skip_reason or ""
 
 
-def _fault(outcome: Outcome) -> tuple[str, str] | None:
+def _fault(outcome: AnyOutcome) -> tuple[str, str] | None:
     """The reason code and detail that make an ok row's time unusable."""
     time = outcome.median_us
     if not _valid(time):
@@ -101,13 +101,13 @@ def _fault(outcome: Outcome) -> tuple[str, str] | None:
     return _unit_fault(outcome, time)
 
 
-def _unit_fault(outcome: Outcome, time: float) -> tuple[str, str] | None:
+def _unit_fault(outcome: AnyOutcome, time: float) -> tuple[str, str] | None:
     low, high, blocks = outcome.p10_us, outcome.p90_us, outcome.blocks_us
     if low is not None and high is not None and not low / SAME_UNIT <= time <= high * SAME_UNIT:
         return "unit_mismatch", f"median_us {time:g} is far outside p10_us {_show(low)} to p90_us {_show(high)}"
     if blocks:
-        first = blocks[0][0]
-        middle = sorted(visit for block in blocks for visit in block)[len(blocks) // 2] if len(blocks) > 1 else first
+        visits = sorted(visit for block in blocks for visit in block)
+        middle = visits[len(visits) // 2]
         if not middle / 10 <= time <= middle * 10:
             return "unit_mismatch", f"median_us {time:g} is far from blocks_us ({middle:g})"
     return None
@@ -123,5 +123,5 @@ def _show(value: float | None) -> str:
     return f"{value:g}" if math.isfinite(value) else "not a finite number"
 
 
-def _notes(outcome: Outcome) -> tuple[str, ...]:
+def _notes(outcome: AnyOutcome) -> tuple[str, ...]:
     return ("unstable",) if outcome.stable is False else ()

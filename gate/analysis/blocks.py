@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gate.analysis import noise
+from gate.analysis.contrast import Contrast, contrasts_of
 from gate.analysis.estimate import Estimate, Pair, strata
 from gate.analysis.student import Floats, quantile, upper_tail
-from gate.model.outcome import Outcome
 from gate.model.policy import Policy
 
 # The Hodges-Lehmann estimate has 3/pi of the mean's efficiency for normal data.
@@ -21,23 +21,6 @@ TRIM = 0.2
 # Two speeds: the gap between the groups is this many times the spread inside them, and at least 3%.
 BIMODAL_GAPS = 4.0
 BIMODAL_LEAST = 0.03
-
-
-class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """One row's block differences d = log(head/base), the visits behind each, its process, and the A/A variance."""
-
-    d: Floats
-    visits: int
-    process: tuple[int, ...] | None
-    aa: float | None
-    surplus: bool
-
-
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Variance of each block's mean from the `df` + 1 visits inside it."""
-
-    variance: Floats
-    df: int
 
 
 def usable(pair: Pair, policy: Policy) -> bool:
@@ -51,7 +34,7 @@ def usable(pair: Pair, policy: Policy) -> bool:
 def estimate(pairs: Sequence[Pair], policy: Policy, *, n_tests: int) -> list[Estimate]:
     """The estimate of each pair, in order. `n_tests` is the number of rows screened together (for the MDE)."""
     return of_contrasts(
-        _contrasts(pairs),
+        contrasts_of(pairs),
         ops=[pair.shape.op_type for pair in pairs],
         times_us=[pair.base.time_us or 0.0 for pair in pairs],
         ceilings=[pair.ceiling for pair in pairs],
@@ -112,66 +95,6 @@ def _centred(contrasts: Sequence[Contrast]) -> Centred:
     return Centred(
         centre=centre, variance=variance, df=df, k=k, processes=processes, spread=spread, bimodal=bimodal, visits=visits
     )
-
-
-def _contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
-    """The block differences of every pair; pairs of one layout are taken together."""
-    groups: dict[object, list[int]] = {}
-    for index, pair in enumerate(pairs):
-        layouts = _layout(pair.base.outcome), _layout(pair.head.outcome)
-        groups.setdefault(layouts if all(layouts) else ("ragged", index), []).append(index)
-    result: list[Contrast | None] = [None] * len(pairs)
-    for members in groups.values():
-        base, base_aa = _log_blocks([pairs[index].base.outcome for index in members])
-        head, head_aa = _log_blocks([pairs[index].head.outcome for index in members])
-        k = min(base.shape[1], head.shape[1])
-        d = head[:, :k] - base[:, :k]
-        aa = _aa(base_aa, head_aa, k)
-        for position, index in enumerate(members):
-            outcome = pairs[index].head.outcome
-            assert outcome is not None
-            labels = outcome.block_process
-            result[index] = Contrast(
-                d=d[position],
-                visits=_visits(outcome),
-                process=labels[:k] if labels is not None and len(labels) >= k and len(set(labels[:k])) > 1 else None,
-                aa=None if aa is None else float(aa[position]),
-                surplus=base.shape[1] != head.shape[1],
-            )
-    return [contrast for contrast in result if contrast is not None]
-
-
-def _layout(outcome: Outcome | None) -> tuple[int, int] | None:
-    """(blocks, visits a block) if every block has the same number of visits."""
-    assert outcome is not None and outcome.blocks_us
-    visits = {len(block) for block in outcome.blocks_us}
-    return (len(outcome.blocks_us), visits.pop()) if len(visits) == 1 else None
-
-
-def _visits(outcome: Outcome) -> int:
-    """The visits of one block."""
-    return max(len(block) for block in outcome.blocks_us or ((),))
-
-
-def _log_blocks(outcomes: Sequence[Outcome | None]) -> tuple[Floats, Spread | None]:
-    """Mean log time of each block, and the variance of that mean from the visits inside it (none with one visit)."""
-    blocks = [outcome.blocks_us for outcome in outcomes if outcome is not None and outcome.blocks_us]
-    if len(blocks) == 1 and len({len(block) for block in blocks[0]}) > 1:
-        return np.array([[float(np.mean(np.log(block))) for block in blocks[0]]]), None
-    logs = np.log(np.array(blocks, dtype=np.float64))
-    visits = logs.shape[2]
-    spread = Spread(variance=logs.var(axis=2, ddof=1) / visits, df=visits - 1) if visits > 1 else None
-    return logs.mean(axis=2), spread
-
-
-def _aa(base: Spread | None, head: Spread | None, k: int) -> Floats | None:
-    """The A/A variance of one block of each row: the median over its blocks, which one hiccup does not move."""
-    if base is None or head is None:
-        return None
-    df = base.df + head.df
-    usual = (1 - 2 / (9 * df)) ** 3  # Wilson-Hilferty: the median of chi-square over its degrees of freedom
-    both: Floats = np.median(base.variance[:, :k] + head.variance[:, :k], axis=1) / usual
-    return both
 
 
 def _same_design(contrasts: Sequence[Contrast]) -> list[list[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gate.model.outcome import Outcome, Results
+from gate.model.outcome import AnyOutcome, MeasuredResults, Results
 from gate.model.problem import Problem
 
 Key = tuple[str, str]
@@ -15,21 +15,23 @@ Key = tuple[str, str]
 class Book(msgspec.Struct, frozen=True, kw_only=True):
     """One run's rows by provider and shape_id; `extra` holds every row of an identity that occurs twice or more."""
 
-    rows: dict[str, dict[str, Outcome]]
-    extra: dict[Key, tuple[Outcome, ...]]
+    rows: dict[str, dict[str, AnyOutcome]]
+    extra: dict[Key, tuple[AnyOutcome, ...]]
     refused: frozenset[Key]
     refused_shapes: frozenset[str]
 
-    def get(self, shape_id: str, provider: str) -> Outcome | None:
+    def get(self, shape_id: str, provider: str) -> AnyOutcome | None:
         """The row of an identity, or the first of several."""
         of_provider = self.rows.get(provider)
         return None if of_provider is None else of_provider.get(shape_id)
 
     def is_refused(self, shape_id: str, provider: str) -> bool:
         """Whether a line of this identity was refused while reading."""
-        return (shape_id, provider) in self.refused or shape_id in self.refused_shapes
+        return bool(self.refused or self.refused_shapes) and (
+            (shape_id, provider) in self.refused or shape_id in self.refused_shapes
+        )
 
-    def __iter__(self) -> Iterator[Outcome]:
+    def __iter__(self) -> Iterator[AnyOutcome]:
         for of_provider in self.rows.values():
             yield from of_provider.values()
 
@@ -39,10 +41,10 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
         return not any(self.rows.values())
 
 
-def open_book(results: Results) -> Book:
+def open_book(results: Results | MeasuredResults) -> Book:
     """The rows of one run, indexed."""
-    rows: dict[str, dict[str, Outcome]] = {}
-    extra: dict[Key, tuple[Outcome, ...]] = {}
+    rows: dict[str, dict[str, AnyOutcome]] = {}
+    extra: dict[Key, tuple[AnyOutcome, ...]] = {}
     for outcome in results.outcomes:
         of_provider = rows.setdefault(outcome.provider, {})
         first = of_provider.setdefault(outcome.shape_id, outcome)

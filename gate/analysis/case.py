@@ -10,7 +10,7 @@ from gate.analysis import physics
 from gate.analysis.arm import Arm
 from gate.analysis.best import Best
 from gate.model.decision import Classification, CodeEvidence
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 from gate.model.shape import Shape
 
@@ -26,7 +26,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     code: CodeEvidence | None = None
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> AnyOutcome | None:
         """The candidate's row in head."""
         return self.head.outcome
 
@@ -56,14 +56,14 @@ class Category(msgspec.Struct, frozen=True, kw_only=True):
 Rule = Callable[[Case], Category | None]
 
 
-def spread(outcome: Outcome | None) -> float | None:
+def spread(outcome: AnyOutcome | None) -> float | None:
     """p90 over p10 of a row, None where it does not say."""
     if outcome is None or not outcome.p10_us or not outcome.p90_us or outcome.p10_us <= 0:
         return None
     return outcome.p90_us / outcome.p10_us
 
 
-def is_unstable(outcome: Outcome | None, policy: Policy) -> bool:
+def is_unstable(outcome: AnyOutcome | None, policy: Policy) -> bool:
     """Whether the row's samples spread further than the policy allows."""
     if outcome is None:
         return False

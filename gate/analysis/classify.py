@@ -15,7 +15,7 @@ from gate.analysis.rules import (
     ok,
     tuning_gap,
 )
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 
 # The first rule that speaks decides: first whether the numbers can be believed, then what explains them.
 RULES: tuple[Rule, ...] = (
@@ -61,7 +61,7 @@ def worth_profiling(case: Case) -> bool:
     )
 
 
-def launcher(outcome: Outcome | None) -> str:
+def launcher(outcome: AnyOutcome | None) -> str:
     """What the host adds to the kernel, where it is large; judged apart from the kernel's own standing."""
     if outcome is None or outcome.host_overhead_us is None or not outcome.median_us:
         return ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gate.analysis.pairing import Settled
 from gate.model.decision import CodeEvidence, Verdict
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import CodegenPolicy
 
 _WARN: dict[str, Verdict] = {"inconclusive": "inconclusive", "block": "regressed", "unchanged": "unchanged"}
 
 
-def rule(*, base: Outcome, head: Outcome, code: CodeEvidence | None, policy: CodegenPolicy) -> Settled:
+def rule(*, base: AnyOutcome, head: AnyOutcome, code: CodeEvidence | None, policy: CodegenPolicy) -> Settled:
     """The verdict that the code comparison gives; both sides compiled."""
     if code is None:
         return _by_hash(base, head)
@@ -30,7 +30,7 @@ def rule(*, base: Outcome, head: Outcome, code: CodeEvidence | None, policy: Cod
     return Settled(verdict="missing", reasons=("missing",), detail=detail, hole=True)
 
 
-def _by_hash(base: Outcome, head: Outcome) -> Settled:
+def _by_hash(base: AnyOutcome, head: AnyOutcome) -> Settled:
     if base.isa_sha is not None and base.isa_sha == head.isa_sha:
         return Settled(verdict="unchanged", reasons=("same_code",))
     return Settled(verdict="inconclusive", reasons=("code_unjudged",))

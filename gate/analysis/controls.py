@@ -11,7 +11,7 @@ import numpy as np
 from gate.analysis.arm import Arm
 from gate.analysis.cells import Cell
 from gate.model.decision import ControlMovement
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 
 
@@ -75,7 +75,7 @@ def _sample(op_type: str, provider: str, old: Arm, new: Arm, policy: Policy, sta
     )
 
 
-def _changed(was: Outcome, now: Outcome) -> bool:
+def _changed(was: AnyOutcome, now: AnyOutcome) -> bool:
     """Whether a baseline is another version: its own commit, or the library it is made with."""
     if was.baseline_commit != now.baseline_commit:
         return True

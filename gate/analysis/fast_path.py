@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gate.analysis.physics import ELEMENT_BYTES
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.shape import Shape
 
 _PATH = re.compile(r"\bpath=([\w-]+)")
@@ -59,7 +59,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Any], str], str | None]] = {
 }
 
 
-def fast_path(shape: Shape, outcome: Outcome | None) -> FastPath | None:
+def fast_path(shape: Shape, outcome: AnyOutcome | None) -> FastPath | None:
     """What the row itself says of its path, else what the shape's arguments imply; None where neither tells."""
     why = _condition(shape)
     named = _PATH.search(outcome.provider_detail or "") if outcome is not None else None

@@ -20,7 +20,7 @@ from gate.analysis.rows import Row, is_hot, judge_rows, pair_of
 from gate.model.decision import VERDICTS, CodeEvidence, Decision, GeomeanTest, RowFinding
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
-from gate.model.outcome import Results
+from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
 from gate.model.problem import Problem
 from gate.model.waiver import Waiver, WaiverUse
@@ -37,13 +37,13 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: Ledger
     matrices: Mapping[str, Matrix]
-    base: Results
-    head: Results
+    base: Results | MeasuredResults
+    head: Results | MeasuredResults
     today: date
     policy: Policy = Policy()
     waivers: tuple[Waiver, ...] = ()
     code: Mapping[str, CodeEvidence] = {}
-    confirm: tuple[Results, Results] | None = None
+    confirm: tuple[Results | MeasuredResults, Results | MeasuredResults] | None = None
 
 
 def judge(inputs: Inputs) -> Decision:

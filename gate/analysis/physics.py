@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.shape import Shape
 
 
@@ -116,7 +116,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     cold_us: float
     hot_us: float
 
-    def of(self, outcome: Outcome) -> float:
+    def of(self, outcome: AnyOutcome) -> float:
         """The bound that holds for a row's cache state."""
         return self.cold_us if outcome.cache_state in COLD else self.hot_us
 
@@ -136,7 +136,7 @@ def bound(shape: Shape, gpu_name: str | None) -> Bound | None:
     return Bound(cold_us=max(operations, memory), hot_us=max(operations, memory) if streams else operations)
 
 
-def share_of_peak(shape: Shape, outcome: Outcome) -> float | None:
+def share_of_peak(shape: Shape, outcome: AnyOutcome) -> float | None:
     """The bound over the measured time: 1 is a kernel at the roofline."""
     found = bound(shape, outcome.gpu)
     if found is None or outcome.median_us is None or outcome.median_us <= 0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gate.analysis.book import Book
 from gate.analysis.estimate import Estimate, Pair, strata
-from gate.model.outcome import Outcome
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import Floor, Policy
 
 # Rows a run needs before its own fastest ones show the launch floor, and the share of them that is the floor.
@@ -45,7 +45,7 @@ def _launch_floor(gpu: str, times: list[float], policy: Policy) -> float | None:
     return declared[0] if declared else None
 
 
-def near_floor(outcome: Outcome | None, floors: Mapping[str, float], policy: Policy) -> bool:
+def near_floor(outcome: AnyOutcome | None, floors: Mapping[str, float], policy: Policy) -> bool:
     """Whether a row's time is mostly launch floor (only the one-launch graph carries it)."""
     if outcome is None or outcome.timing_method != "cudagraph" or outcome.median_us is None:
         return False
@@ -89,7 +89,7 @@ def _one(pair: Pair, place: int, policy: Policy, *, shift: float, floors: Mappin
     )
 
 
-def _spread(outcome: Outcome | None) -> float:
+def _spread(outcome: AnyOutcome | None) -> float:
     """log(p90/p10) of a row, 0 where it does not say."""
     if outcome is None or outcome.p10_us is None or outcome.p90_us is None:
         return 0.0

@@ -53,23 +53,23 @@ def command(
     """
     from gate.analysis.judge import judge
 
-    judged.clear(out)
     day = (today or datetime.now(UTC)).date()
-    try:
-        inputs = judge_files.read_inputs(
-            ledger=ledger,
-            matrix=matrix,
-            base=base,
-            head=head,
-            policy=policy,
-            waivers=waivers,
-            confirm=confirm,
-            today=day,
-        )
-    except UnusableInput as error:
-        judged.write(judged.unusable(error.problems), out)
-        raise
-    decision = judge(inputs)
-    judged.write(decision, out)
+    with judged.without_collector():
+        try:
+            inputs = judge_files.read_inputs(
+                ledger=ledger,
+                matrix=matrix,
+                base=base,
+                head=head,
+                policy=policy,
+                waivers=waivers,
+                confirm=confirm,
+                today=day,
+            )
+        except UnusableInput as error:
+            judged.write(judged.unusable(error.problems), out)
+            raise
+        decision = judge(inputs)
+        judged.write(decision, out)
     judged.show(decision, out, as_json=as_json)
     return judged.EXITS[decision.gate]

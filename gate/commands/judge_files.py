@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from gate.analysis.judge import Inputs
 from gate.analysis.policy_text import policy_from, waivers_from
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
-from gate.model.outcome import Results
+from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
@@ -64,6 +65,15 @@ def read_results(path: Path) -> Results:
     return merged(_each(path, store.RESULTS_FILE, store.read_results))
 
 
+def read_measured(path: Path) -> MeasuredResults:
+    """All results under `path` as one run, as far as a judgement reads them."""
+    parts = _each(path, store.RESULTS_FILE, store.read_measured)
+    return MeasuredResults(
+        outcomes=tuple(chain.from_iterable(part.outcomes for part in parts)) if len(parts) > 1 else parts[0].outcomes,
+        problems=tuple(problem for part in parts for problem in part.problems),
+    )
+
+
 def merged(parts: Iterable[Results]) -> Results:
     """Several results as one run."""
     listed = list(parts)
@@ -98,10 +108,10 @@ def read_inputs(
     return Inputs(
         ledger=read_ledgers(ledger),
         matrices=read_matrices(matrix),
-        base=read_results(base),
-        head=read_results(head),
+        base=read_measured(base),
+        head=read_measured(head),
         policy=read_policy(policy),
         waivers=read_waivers(waivers),
-        confirm=None if confirm is None else (read_results(confirm[0]), read_results(confirm[1])),
+        confirm=None if confirm is None else (read_measured(confirm[0]), read_measured(confirm[1])),
         today=today,
     )

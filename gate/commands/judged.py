@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -16,6 +18,18 @@ from gate.model.reasons import sentence
 DECISION_FILE = "decision.json"
 REGRESSIONS_FILE = "regressions.jsonl"
 EXITS = {"pass": Exit.PASS, "block": Exit.BLOCK, "no_verdict": Exit.NO_VERDICT}
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """No garbage collection meanwhile: a judgement makes millions of objects that all live to its end."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def write(decision: Decision, out: Path) -> None:

@@ -91,6 +91,60 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     notes: str | None = None
 
 
+class Measured(msgspec.Struct, kw_only=True, gc=False):
+    """The fields of an Outcome that a judgement reads: what a run of a million rows is read into.
+
+    Names and meanings are Outcome's. It can be changed, so that equal strings can be made one, and it holds nothing
+    that refers back to it, so that the garbage collector need not walk it.
+    """
+
+    run_id: str
+    shape_id: str
+    provider: ProviderName
+    provider_detail: str | None
+    candidate_commit: str | None
+    gpu: str | None
+    arch: str | None
+    rocm_version: str | None
+    correct: bool | None
+    warmup_iters: int | None
+    repeat_iters: int | None
+    benchmark_status: Status
+
+    median_us: float | None = None
+    eager_median_us: float | None = None
+    host_overhead_us: float | None = None
+    timing_method: TimingMethod | None = None
+    cache_state: CacheState | None = None
+    p10_us: float | None = None
+    p90_us: float | None = None
+    stable: bool | None = None
+    session_id: str | None = None
+    blocks_us: tuple[tuple[float, ...], ...] | None = None
+    block_process: tuple[int, ...] | None = None
+    includes_layout_conversion: bool | None = None
+    correctness_error: str | None = None
+    skip_reason: str | None = None
+    baseline_commit: str | None = None
+    driver_version: str | None = None
+    torch_version: str | None = None
+    triton_version: str | None = None
+    sglang_commit: str | None = None
+    effective_gbps: float | None = None
+    effective_tflops: float | None = None
+    isa_sha: str | None = None
+
+
+AnyOutcome = Outcome | Measured
+
+
+class MeasuredResults(msgspec.Struct, frozen=True, kw_only=True):
+    """As Results, of rows that hold only what a judgement reads."""
+
+    outcomes: tuple[Measured, ...]
+    problems: tuple[Problem, ...] = ()
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one run (base or head); `problems` names each refused line with file, line and reason."""
 

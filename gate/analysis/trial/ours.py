@@ -10,6 +10,7 @@ import numpy as np
 
 from gate.analysis import blocks, looks, verdicts
 from gate.analysis.arm import Arm
+from gate.analysis.contrast import Contrast
 from gate.analysis.controls import Controls
 from gate.analysis.estimate import Estimate, Pair
 from gate.analysis.trial.source import Draw, Source
@@ -108,13 +109,13 @@ def _estimate(source: Source, rows: Sequence[int], drawn: Mapping[int, list[Draw
     )
 
 
-def contrast(draws: Sequence[Draw]) -> blocks.Contrast:
+def contrast(draws: Sequence[Draw]) -> Contrast:
     """The block differences of a row measured in one process after another."""
     base, head = (np.concatenate(side) for side in zip(*((one.base, one.head) for one in draws), strict=True))
     visits = base.shape[1]
     own = (base.var(axis=1, ddof=1) + head.var(axis=1, ddof=1)) / visits if visits > 1 else None
     process = tuple(index for index, one in enumerate(draws) for _ in range(len(one.base)))
-    return blocks.Contrast(
+    return Contrast(
         d=head.mean(axis=1) - base.mean(axis=1),
         visits=visits,
         process=process if len(draws) > 1 else None,

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from gate.analysis.student import Floats
-from gate.model.outcome import Outcome, Results
+from gate.model.outcome import AnyOutcome, Results
 
 VISITS = 2
 
@@ -129,14 +129,14 @@ def labels(processes: Sequence[int]) -> tuple[int, ...]:
     return tuple(index for index, count in enumerate(processes) for _ in range(count))
 
 
-def _usable(row: Outcome) -> bool:
+def _usable(row: AnyOutcome) -> bool:
     blocks = row.blocks_us
     if row.benchmark_status != "ok" or not blocks or len(blocks) < 2 or row.median_us is None:
         return False
     return all(len(block) == len(blocks[0]) and all(0 < visit < math.inf for visit in block) for block in blocks)
 
 
-def _recorded(was: Outcome, now: Outcome) -> list[tuple[Floats, Floats]]:
+def _recorded(was: AnyOutcome, now: AnyOutcome) -> list[tuple[Floats, Floats]]:
     """The log times of each recorded process, base and head."""
     assert was.blocks_us is not None and now.blocks_us is not None
     k = min(len(was.blocks_us), len(now.blocks_us))
