@@ -1,0 +1,259 @@
+"""The codegen verbs from the command line: what they write, print and return."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gate import store
+from gate.cli import run
+from gate.codegen.compile import CANARIES
+from gate.model.codegen import CodegenRecord
+from tests.codegen.records import TOOLCHAIN, broken, record
+from tests.codegen.test_checkout import shape
+from tests.codegen.test_worker import needs_flydsl
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def folder(path: Path, *records: CodegenRecord) -> str:
+    by_op: dict[str, list[CodegenRecord]] = {}
+    for one in records:
+        by_op.setdefault(one.op_type, []).append(one)
+    for op, rows in by_op.items():
+        store.write_jsonl(path / op / store.CODEGEN_FILE, rows)
+    return str(path)
+
+
+def ledger(path: Path, *rows: tuple[str, dict[str, Any]]) -> str:
+    for op in {op for op, _ in rows}:
+        shapes = [shape(name, "bf16", args) for name, args in rows if name == op]
+        store.write_jsonl(path / op / store.LEDGER_FILE, [named(one) for one in shapes])
+    return str(path)
+
+
+def named(one: Any) -> Any:
+    from gate.model.shape import expected_id
+
+    return msgspec.structs.replace(one, shape_id=expected_id(one))
+
+
+@pytest.mark.parametrize(
+    ("head", "code", "words"),
+    [
+        (record(), 0, "1 kernels: 1 same"),
+        (record(isa_sha="c" * 16), 0, "1 info"),
+        (record(isa_sha="c" * 16, instructions=220), 0, "1 warn"),
+        (record(isa_sha="c" * 16, vgpr_spills=3), 1, "1 fail"),
+        (broken(), 1, "no_longer_compiles"),
+    ],
+)
+def test_diff_says_what_changed_and_its_exit_code_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: CodegenRecord, code: int, words: str
+) -> None:
+    base = folder(tmp_path / "base", record())
+    new = folder(tmp_path / "head", head)
+    assert run(["codegen", "diff", base, new]) == code
+    text = capsys.readouterr().out
+    assert (
+        words.replace("no_longer_compiles", "compiled in base and not in head") in text
+        and "nothing about speed" in text
+    )
+    assert run(["codegen", "diff", base, new, "--json"]) == code
+    assert sum(json.loads(capsys.readouterr().out)["counts"].values()) == 1
+
+
+def test_what_was_not_compared_is_no_verdict(tmp_path: Path) -> None:
+    base = folder(tmp_path / "base", record(), record("softmax"))
+    assert run(["codegen", "diff", base, folder(tmp_path / "less", record())]) == 2
+    failing = folder(tmp_path / "failing", broken())
+    refused = folder(tmp_path / "refused", broken(status="unsupported"))
+    assert run(["codegen", "diff", failing, failing]) == 2
+    assert run(["codegen", "diff", refused, refused]) == 0
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[coverage]\naccept_still_failing = true\n")
+    assert run(["codegen", "diff", failing, failing, "--policy", str(policy)]) == 0
+
+
+def test_the_policy_moves_the_thresholds(tmp_path: Path) -> None:
+    base = folder(tmp_path / "base", record("rmsnorm", waves_per_simd=8))
+    head = folder(tmp_path / "head", record("rmsnorm", isa_sha="c" * 16, waves_per_simd=7))
+    assert run(["codegen", "diff", base, head]) == 1
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[codegen]\nnot_occupancy_bound = ["rmsnorm"]\n')
+    assert run(["codegen", "diff", base, head, "--policy", str(policy)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"arch": "gfx942"}, "different targets: gfx942, gfx950"), ({"kernels": "flydsl"}, "FlyDSL's own kernels")],
+)
+def test_sides_that_cannot_be_compared_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, str], words: str
+) -> None:
+    other = msgspec.structs.replace(record(), toolchain=msgspec.structs.replace(TOOLCHAIN, **change))
+    other = msgspec.structs.replace(other, arch=change.get("arch", "gfx950"))
+    assert run(["codegen", "diff", folder(tmp_path / "a", record()), folder(tmp_path / "b", other)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and "Traceback" not in error
+
+
+def test_a_folder_without_records_and_a_repeated_record_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = folder(tmp_path / "good", record())
+    assert run(["codegen", "diff", str(tmp_path / "absent"), good]) == 2
+    assert "no codegen_records.jsonl for gfx950" in capsys.readouterr().err
+    store.write_jsonl(tmp_path / "twice.jsonl", [record(), record()])
+    assert run(["codegen", "diff", str(tmp_path / "twice.jsonl"), good]) == 2
+    assert "twice" in capsys.readouterr().err
+
+
+def test_a_baseline_in_ledgers_is_found_by_its_arch(tmp_path: Path) -> None:
+    store.write_jsonl(tmp_path / "led" / "gemm" / "baselines" / "gfx950" / store.CODEGEN_FILE, [record()])
+    head = folder(tmp_path / "head", record())
+    assert run(["codegen", "diff", str(tmp_path / "led"), head]) == 0
+    assert run(["codegen", "diff", str(tmp_path / "led"), head, "--arch", "gfx942"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["record"], "exactly one of --out and --as-baseline"),
+        (["record", "--out", "x", "--as-baseline", "y"], "exactly one"),
+        (["record", "--out", "x", "--kernels", "a", "--flydsl-checkout", "b"], "exclude each other"),
+        (["record", "--out", "x", "--op", "nothing_such"], "no op nothing_such"),
+        (["attribute", "--base-wheel", "1", "--head-wheel", "2", "--base-checkout", "x"], "name both"),
+        (["bisect", "--wheels", "0.4.0"], "two versions or more"),
+        (["bisect", "--wheels", "0.4.0,0.4.1", "--op", "nothing_such"], "no case"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_its_exit_code(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(["codegen", *arguments]) == 64
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["codegen", "record", "--out", "x", "--flydsl-checkout", str(tmp_path)]) == 2
+    assert "no kernels folder" in capsys.readouterr().err
+
+
+def test_show_needs_one_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = folder(tmp_path / "head", record("gemm"), record("softmax"))
+    assert run(["codegen", "show", "bf16", "--head", head]) == 64
+    assert "bf16 names 2 kernels: gemm/bf16/x=1, softmax/bf16/x=1" in capsys.readouterr().err
+    assert run(["codegen", "show", "absent", "--head", head]) == 64
+    assert run(["codegen", "show", "softmax", "--head", head]) == 0
+    text = capsys.readouterr().out
+    assert "softmax/bf16/x=1" in text and "not in the cache" in text
+
+
+def test_the_page_escapes_and_loads_nothing(tmp_path: Path) -> None:
+    hostile = msgspec.structs.replace(record(), kernel="<script>alert(1)</script>")
+    page = tmp_path / "page.html"
+    base, head = folder(tmp_path / "base", record()), folder(tmp_path / "head", hostile)
+    assert run(["codegen", "show", "gemm", "--base", base, "--head", head, "--html", str(page)]) == 0
+    text = page.read_text()
+    assert "&lt;script&gt;" in text and "<script" not in text and "http" not in text
+
+
+def test_triage_writes_the_shapes_that_must_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("rmsnorm", {"M": 1, "N": 512}), ("rmsnorm", {"M": 2, "N": 512}), ("rmsnorm", {"M": 1, "N": 1024})]
+    ledgers = ledger(tmp_path / "led", *rows)
+    keys = ["rmsnorm/bf16/N=512", "rmsnorm/bf16/N=1024"]
+    base = [msgspec.structs.replace(record("rmsnorm"), compile_key=key) for key in keys]
+    head = [base[0], msgspec.structs.replace(base[1], isa_sha="c" * 16)]
+    arguments = [folder(tmp_path / "base", *base), folder(tmp_path / "head", *head), "--ledgers", ledgers]
+    out = tmp_path / "out"
+    assert run(["codegen", "triage", *arguments, "--out", str(out), "--seconds-per-shape", "60"]) == 0
+    assert "3 shapes: 1 run, 0 sample, 2 skip, 2 of 3 GPU minutes saved" in capsys.readouterr().out
+    lines = [json.loads(line) for line in (out / "triage.jsonl").read_text().splitlines()]
+    run_ids = [line["shape_id"] for line in lines if line["action"] == "run"]
+    assert (out / "shapes_to_run.txt").read_text().split() == run_ids and len(run_ids) == 1
+
+
+@needs_flydsl
+def test_record_compiles_once_a_key_and_the_baseline_is_the_same_bytes_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("rmsnorm", {"M": 1, "N": 512}), ("rmsnorm", {"M": 2, "N": 512}), ("softmax", {"M": 1, "N": 10**6})]
+    ledgers = tmp_path / "led"
+    ledger(ledgers, *rows)
+    out = tmp_path / "out"
+    assert run(["codegen", "record", "--out", str(out), "--ledgers", str(ledgers), "--jobs", "1"]) == 0
+    assert "3 shapes, 1 compile keys: 1 ok; 1 shapes have no code" in capsys.readouterr().err
+    plan = [json.loads(line) for line in (out / "codegen_plan.jsonl").read_text().splitlines()]
+    assert [line["compile_key"] for line in plan] == ["rmsnorm/bf16/N=512"] * 2 + [None]
+    baseline = ledgers / "rmsnorm" / "baselines" / "gfx950" / store.CODEGEN_FILE
+    assert run(["codegen", "record", "--as-baseline", str(ledgers), "--jobs", "1"]) == 0
+    first = baseline.read_bytes()
+    shutil.rmtree(tmp_path / "cache")
+    assert run(["codegen", "record", "--as-baseline", str(ledgers), "--jobs", "1"]) == 0
+    assert baseline.read_bytes() == first
+    assert run(["codegen", "diff", str(ledgers), str(out)]) == 0
+    assert run(["codegen", "show", "rmsnorm", "--base", str(ledgers), "--head", str(out)]) == 0
+    assert "base: no loop, straight code" in capsys.readouterr().out
+
+
+FLYDSL_LIKE = {
+    "kernels/norm/rmsnorm_kernel.py": (
+        "import sys\nfrom pathlib import Path\nimport torch\n"
+        "sys.path.insert(0, str(Path(__file__).parents[2] / 'canaries'))\n"
+        "from rmsnorm import build\n"
+        "class Wrapper(torch.autograd.Function): ...\n"
+        "def build_rmsnorm_module(N, dtype_str, store_rstd=False, weight_dtype_str=None):\n"
+        "    if store_rstd:\n"
+        "        raise ValueError('store_rstd needs N of at most 2048')\n"
+        "    launcher, _ = build(dtype_str, N=N)\n"
+        "    return lambda Input, Gamma, Output, m_in: launcher(Input, Gamma, Output, m_in)\n"
+    ),
+    "kernels/norm/softmax_kernel.py": (
+        "import os, sys\ndef build_softmax_module(N, dtype_str):\n"
+        "    print('LLVM ERROR: Cannot select', file=sys.stderr, flush=True)\n    os.abort()\n"
+    ),
+    "kernels/norm/layernorm_kernel.py": "def build_layernorm_module(rows, columns): ...\n",
+    "kernels/moe/topk_gating_softmax_kernel.py": (
+        "import time\ndef build_topk_gating_softmax_module(num_experts, topk, dtype_str):\n    time.sleep(600)\n"
+    ),
+}
+
+
+@needs_flydsl
+def test_a_checkout_with_every_kind_of_bad_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "FlyDSL"
+    shutil.copytree(CANARIES, root / "canaries", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in FLYDSL_LIKE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    out, ledgers = tmp_path / "out", ledger(tmp_path / "led", ("topk_gating_softmax", {"num_experts": 8, "topk": 2}))
+    ops = [
+        part for op in ("rmsnorm", "softmax", "layernorm", "topk_gating_softmax", "mla_decode") for part in ("--op", op)
+    ]
+    arguments = ["--flydsl-checkout", str(root), "--ledgers", ledgers, "--jobs", "2", "--timeout", "4"]
+    assert run(["codegen", "record", "--out", str(out), *ops, *arguments]) == 0
+    found = {
+        key: (one.status, one.error or "") for key, one in store.read_codegen(sorted(out.glob("*/*.jsonl"))).items()
+    }
+    good = [status for key, (status, _) in found.items() if key.startswith("rmsnorm/") and "store_rstd" not in key]
+    assert len(good) >= 8 and set(good) == {"ok"}
+    rstd = next(value for key, value in found.items() if "store_rstd" in key)
+    assert rstd == ("unsupported", "store_rstd needs N of at most 2048")
+    aborted = {value for key, value in found.items() if key.startswith("softmax/")}
+    assert aborted == {("crashed", "SIGABRT: LLVM ERROR: Cannot select")}
+    changed = {value[1] for key, value in found.items() if key.startswith("layernorm/")}
+    assert any("API changed: expected build_layernorm_module(N, dtype_str)" in error for error in changed)
+    assert found["topk_gating_softmax/bf16/num_experts=8,topk=2"] == ("timeout", "no answer within 4 s")
+    assert found["mla_decode/fp8/"][0] == "unsupported" and "this checkout has no" in found["mla_decode/fp8/"][1]
+    assert "1 of the ledgers" in capsys.readouterr().err
+    assert len([key for key in found if key.startswith("topk_gating_softmax/")]) == 1
