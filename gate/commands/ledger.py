@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -35,8 +36,13 @@ FOLDER = click.Path(path_type=Path)
 
 
 @click.group("ledger")
-def command() -> None:
+@click.pass_context
+def command(context: click.Context) -> None:
     """Import, build, freeze, check, show and compare shape ledgers."""
+    # Rows hold no cycles; with a million of them the collector takes a third of the time to find that out.
+    if gc.isenabled():
+        gc.disable()
+        context.call_on_close(gc.enable)
 
 
 command.add_command(import_group)
