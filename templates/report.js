@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = Object.fromEntries(data.columns.map((column, index) => [column[0], index]));
   const shown = data.columns.filter((column) => column[2] !== "hidden");
-  const PAGE = 100;
+  const PAGE = window.matchMedia("(max-width: 45rem)").matches ? 25 : 100;
   const WORSE = new Set(["newly wrong", "newly failing", "slower", "missing", "slower (waived)"]);
   const GOOD = new Set(["faster", "fixed"]);
   const DOUBT = new Set(["too noisy to tell", "not comparable", "not measured", "new"]);
@@ -23,7 +23,11 @@
   let sort = { key: "", down: false };
 
   const time = (value) => value < 100 ? value.toFixed(2) : value < 1000 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
-  const percent = (ratio) => ratio >= 2 ? ratio.toFixed(2) + "x as long" : ((ratio - 1) * 100 >= 0 ? "+" : "") + ((ratio - 1) * 100).toFixed(1) + "%";
+  const percent = (ratio) => {
+    if (ratio >= 2) return ratio.toFixed(2) + "x as long";
+    const text = ((ratio - 1) * 100).toFixed(1) + "%";
+    return text === "-0.0%" || text === "0.0%" ? "0.0%" : ratio > 1 ? "+" + text : text;
+  };
 
   function cell(row, column) {
     const [key, title, kind] = column;
@@ -41,7 +45,7 @@
       td.removeAttribute("data-label");
     } else {
       td.className = value === null ? "number absent" : "number";
-      td.textContent = value === null ? "–" : kind === "time" ? time(value) : kind === "speedup" ? value.toFixed(2) + "x" : percent(value);
+      td.textContent = value === null ? "–" : kind === "time" ? time(value) : kind === "count" ? value.toLocaleString("en") : kind === "speedup" ? value.toFixed(2) + "x" : percent(value);
       if (kind === "change" && row[at.low] !== null) td.title = percent(row[at.low]) + " to " + percent(row[at.high]);
     }
     return td;

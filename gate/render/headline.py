@@ -6,7 +6,7 @@ from gate.model.decision import Decision, RowFinding
 from gate.model.reasons import SENTENCES, sentence
 from gate.model.status import CommitStatus
 from gate.render import machine_code, rows, sections, words
-from gate.render.escape import Safe, code, escape, joined, say, visible
+from gate.render.escape import Safe, escape, joined, say, visible
 
 DESCRIPTION_LIMIT = 140
 STATES = {"pass": "success", "block": "failure", "no_verdict": "error"}
@@ -125,10 +125,10 @@ def _worst_kernel(decision: Decision) -> Safe | None:
     if not machine_code.changed(found):
         why = sections.reasons_not_judged(decision) if decision.gate == "no_verdict" else []
         return say("Why: {why}.", why=why[0]) if why else None
-    first = found[0]
-    name = code(first.evidence.compile_key, limit=machine_code.KEY_LIMIT)
-    size = words.count(len(first.rows), "row")
-    return say("Worst: {name} ({size}): {what}.", name=name, size=size, what=_what(first))
+    group = machine_code.grouped(found)[0]
+    name = machine_code.name(group)
+    size = words.count(machine_code.shapes(group), "row")
+    return say("Worst: {name} ({size}): {what}.", name=name, size=size, what=_what(group.first))
 
 
 def _what(kernel: machine_code.Kernel) -> Safe:

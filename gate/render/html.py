@@ -28,13 +28,8 @@ def pictures(decision: Decision, rollup: Rollup, history: Sequence[Trend]) -> li
     with style():
         found = [plots.base_head(decision), plots_wide.coverage(decision, rollup)]
         if decision.kind == "timing":
-            found = [
-                plots.by_op(decision),
-                *found,
-                plots.intervals(decision),
-                plots.roofline(rollup),
-                plots_wide.noise(rollup),
-            ]
+            middle = [plots.roofline(rollup), plots_wide.noise(rollup)]
+            found = [plots.by_op(decision), found[0], *middle, found[1], plots.intervals(decision)]
         return [*found, plots_wide.trend(history)]
 
 

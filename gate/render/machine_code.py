@@ -96,8 +96,8 @@ def line(alike: Alike) -> Line:
     word = result(evidence.verdict)
     return Line(
         result=words.tight(Safe(f"**{word}**" if evidence.verdict in WORSE else word)),
-        key=say("{key}{more}", key=code(evidence.compile_key, limit=KEY_LIMIT), more=_more(alike)),
-        shapes=Safe(f"{sum(len(kernel.rows) for kernel in alike.kernels):,}"),
+        key=name(alike),
+        shapes=Safe(f"{shapes(alike):,}"),
         vgpr=words.pair(evidence.base, evidence.head, "vgpr"),
         instructions=words.pair(evidence.base, evidence.head, "instructions"),
         waves=words.pair(evidence.base, evidence.head, "waves_per_simd"),
@@ -106,9 +106,15 @@ def line(alike: Alike) -> Line:
     )
 
 
-def _more(alike: Alike) -> Safe:
-    others = len(alike.kernels) - 1
-    return Safe(f" and {others:,} more" if others else "")
+def name(alike: Alike) -> Safe:
+    """The first kernel and how many more there are: `rmsnorm/bf16/N=1024 and 29 more`."""
+    key, others = code(alike.first.evidence.compile_key, limit=KEY_LIMIT), len(alike.kernels) - 1
+    return say("{key} and {n} more", key=key, n=Safe(f"{others:,}")) if others else key
+
+
+def shapes(alike: Alike) -> int:
+    """How many rows run these kernels."""
+    return sum(len(kernel.rows) for kernel in alike.kernels)
 
 
 def several(groups: list[Alike]) -> list[Alike]:
@@ -125,8 +131,8 @@ def members(alike: Alike, *, cap: int | None) -> Safe:
 
 
 def _member(kernel: Kernel, said: Safe) -> Safe:
-    name, own = code(kernel.evidence.compile_key, limit=KEY_LIMIT), finding(kernel.evidence)
-    return name if own == said else say("{name} ({own})", name=name, own=own)
+    key, own = code(kernel.evidence.compile_key, limit=KEY_LIMIT), finding(kernel.evidence)
+    return key if own == said else say("{key} ({own})", key=key, own=own)
 
 
 def result(verdict: str) -> Safe:

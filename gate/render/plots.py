@@ -29,9 +29,11 @@ from gate.render.plot_style import (
 # Above this many points single ones hide each other, and their number is shown instead.
 MOST_POINTS = 3_000
 MOST_OPS = 24
-MOST_INTERVALS = 30
+MOST_INTERVALS = 24
 _STYLE_OF = {"regressed": (BAD, "X", "slower"), "waived": (DOUBT, "D", "waived"), "improved": (GOOD, "^", "faster")}
-_PLAIN = (SERIES[0], "o", "no change shown")
+_STYLE_OF |= {"inconclusive": (DOUBT, "s", "too noisy to tell"), "not_comparable": (DOUBT, "v", "not comparable")}
+_CODE_STYLE_OF = {"fail": (BAD, "X", "worse"), "warn": (DOUBT, "D", "worth a look")}
+_PLAIN = (SERIES[0], "o", "no change to act on")
 
 
 def log_axis(axis: Any, *, unit: str = "") -> None:
@@ -55,10 +57,11 @@ def by_op(decision: Decision) -> Plot:
     _boxes(axes, [groups[op] for op in ops])
     axes.set_yticks(range(len(ops)), [f"{short(op, 24)}\n{len(groups[op]):,} rows" for op in ops])
     axes.axvline(1.0, color=INK, linewidth=1)
-    axes.set_xlabel("best baseline's time / candidate's, above 1 the candidate is faster")
+    axes.set_xlabel("speedup, right of 1x the candidate is faster")
     total = sum(map(len, groups.values()))
     left = f" The {len(groups) - len(ops)} smallest ops are left out." if len(groups) > len(ops) else ""
-    caption = f"{total:,} rows of {len(groups)} ops. Box: the middle half; whiskers: 5% to 95%; line: median.{left}"
+    of = words.count(len(groups), "op")
+    caption = f"{total:,} rows of {of}. Box: the middle half; whiskers: 5% to 95%; line: median.{left}"
     return Plot(name, title, caption, figure)
 
 
@@ -122,7 +125,7 @@ def _instructions(row: RowFinding) -> list[tuple[int, int]]:
 def _pairs(axes: Axes, found: Sequence[tuple[float, float, RowFinding]]) -> None:
     groups: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for base, head, row in found:
-        groups.setdefault(_STYLE_OF.get(row.verdict, _PLAIN), []).append((base, head))
+        groups.setdefault(_look(row), []).append((base, head))
     if len(found) > MOST_POINTS:
         density(axes, [pair[0] for pair in found], [pair[1] for pair in found])
         return
@@ -130,7 +133,14 @@ def _pairs(axes: Axes, found: Sequence[tuple[float, float, RowFinding]]) -> None
         xs, ys = zip(*pairs, strict=True)
         told = f"{label} ({len(pairs):,})"
         axes.plot(xs, ys, linestyle="none", marker=marker, markersize=4, color=colour, alpha=0.75, label=told)
-    axes.legend(loc="upper left")
+    axes.legend(loc="lower right")
+
+
+def _look(row: RowFinding) -> tuple[str, str, str]:
+    """Colour, marker and words of a row: the marker tells it too, for who cannot tell the colours."""
+    if row.code is not None:
+        return _CODE_STYLE_OF.get(row.code.verdict, _PLAIN)
+    return _STYLE_OF.get(row.verdict, _PLAIN)
 
 
 def density(axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
@@ -164,7 +174,7 @@ def intervals(decision: Decision) -> Plot:
 
 
 def _interval(axes: Axes, at: int, row: RowFinding) -> None:
-    colour, marker, _ = _STYLE_OF.get(row.verdict, (DOUBT if row.verdict == "inconclusive" else SERIES[0], "o", ""))
+    colour, marker, _ = _look(row)
     assert row.ci is not None and row.ratio is not None
     low, high, middle = ((value - 1) * 100 for value in (*row.ci, row.ratio))
     axes.plot([low, high], [at, at], color=colour, linewidth=1.6, solid_capstyle="butt")
@@ -194,6 +204,10 @@ def roofline(rollup: Rollup) -> Plot:
     if roof is not None:
         _roofs(axes, every, tb_per_s=roof.tb_per_s, tflops=roof.tflops_16)
     axes.set(xlabel="operations per byte", ylabel="achieved, 1e12 operations/s")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_minor_formatter(NullFormatter())
     said = (
         f"Lines: {roof.tb_per_s:g} TB/s and {roof.tflops_16:,.0f} TFLOP/s (dense, 16 bit) of {short(roof.gpu)}."
         if roof

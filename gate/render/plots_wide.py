@@ -131,8 +131,8 @@ def _spreads(axes: Axes, rollup: Rollup) -> None:
     axes.axhline(UNSTABLE, color=DOUBT, linestyle="--", linewidth=1)
     axes.set(xlabel="time, µs", ylabel="p90 / p10")
     log_axis(axes.xaxis)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}"))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}" if value < 3 else ""))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}" if value < 3 else ""))
 
 
 def _moves(axes: Axes, rollup: Rollup) -> None:

@@ -20,6 +20,7 @@ UNJUDGED = ("not_comparable", "inconclusive", "not_run", "new")
 WORSE = frozenset({"newly_incorrect", "newly_failed", "regressed", "missing", "waived"})
 _FEWEST_SHARING = 4
 _FEW_ARGS = 4
+_SHORT_LABEL = 48  # With its markup: about 35 characters, which a table keeps on one line.
 _RANK = {verdict: rank for rank, verdict in enumerate(words.VERDICT_WORDS)}
 
 
@@ -153,10 +154,10 @@ def lines(found: Sequence[RowFinding], *, cap: int | None) -> Listing[Line]:
 
 def line(row: RowFinding, *, told_above: frozenset[str] = frozenset()) -> Line:
     """Everything that a text says of one row."""
-    word = words.VERDICT_WORDS[row.verdict]
+    word, label = words.VERDICT_WORDS[row.verdict], words.label(row)
     return Line(
         result=words.tight(Safe(f"**{word}**" if row.verdict in WORSE else word)),
-        shape=words.label(row),
+        shape=words.tight(label) if len(label) <= _SHORT_LABEL else label,
         place=words.place(row),
         times=words.times(row.base_us, row.head_us),
         change=_change(row),

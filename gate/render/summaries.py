@@ -91,16 +91,16 @@ def _op(tally: OpTally, decision: Decision) -> dict[str, Safe]:
     mean = next((each.geomean for each in decision.standings if (each.by, each.name) == ("op", tally.op_type)), None)
     return {
         "name": code(tally.op_type),
-        "rows": Safe(f"{mean.n if mean else 0:,} of {tally.rows:,}"),
-        "geomean": words.speedup(mean.vs_best if mean else None),
-        "weighted": words.weighted(mean.weighted if mean else None),
+        "rows": words.tight(Safe(f"{mean.n if mean else 0:,} of {tally.rows:,}")),
+        "geomean": words.tight(words.speedup(mean.vs_best if mean else None)),
+        "weighted": words.tight(words.weighted(mean.weighted if mean else None)),
         "rivalled": _over(tally.rivalled.vs_best, tally.rivalled.n),
         "spread": _spread(tally.ahead, tally.level, tally.behind),
     }
 
 
 def _over(value: float | None, n: int) -> Safe:
-    return say("{x} over {n}", x=words.speedup(value), n=Safe(f"{n:,}")) if words.finite(value) else Safe("none")
+    return words.tight(Safe(f"{words.speedup(value)} over {n:,}")) if words.finite(value) else Safe("none")
 
 
 def _spread(ahead: int, level: int, behind: int) -> Safe:
@@ -114,9 +114,9 @@ def _standoff(each: Standoff) -> dict[str, Safe]:
     return {
         "op": code(each.op_type),
         "baseline": code(each.baseline),
-        "rows": Safe(f"{each.geomean.n:,} of {each.rows:,}"),
-        "geomean": words.speedup(each.geomean.vs_best),
-        "weighted": words.weighted(each.geomean.weighted),
+        "rows": words.tight(Safe(f"{each.geomean.n:,} of {each.rows:,}")),
+        "geomean": words.tight(words.speedup(each.geomean.vs_best)),
+        "weighted": words.tight(words.weighted(each.geomean.weighted)),
         "spread": _spread(each.ahead, each.level, each.behind),
         "note": joined("; ", notes),
     }

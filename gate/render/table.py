@@ -26,7 +26,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("high", "High", "hidden"),
     ("speedup", "Against best", "speedup"),
     ("best", "Best baseline", "word"),
-    ("class", "Standing", "word"),
+    ("class", "Classification", "word"),
     ("why", "Why", "word"),
     ("id", "Id", "hidden"),
 )
@@ -48,7 +48,9 @@ def table(decision: Decision, *, most: int = MOST_ROWS) -> Table:
     found: dict[str, int] = {}
     codegen = decision.kind == "codegen"
     listed = [_row(row, found, codegen=codegen) for row in chosen]
-    columns = tuple((key, _title(title, codegen=codegen), kind) for key, title, kind in COLUMNS)
+    absent = {None, found.get("")}
+    used = [any(line[index] not in absent for line in listed) for index in range(len(COLUMNS))]
+    columns = tuple(_column(*column, codegen=codegen, used=seen) for column, seen in zip(COLUMNS, used, strict=True))
     return Table(columns=columns, words=list(found), rows=listed, total=len(decision.rows))
 
 
@@ -57,8 +59,11 @@ def worst(found: Sequence[RowFinding], most: int) -> list[RowFinding]:
     return rows.ordered(found) if len(found) <= most else heapq.nsmallest(most, found, key=rows.order)
 
 
-def _title(title: str, *, codegen: bool) -> str:
-    return title.replace("µs", "instructions") if codegen else title
+def _column(key: str, title: str, kind: str, *, codegen: bool, used: bool) -> tuple[str, str, str]:
+    """The column as this run needs it: machine code counts instructions, and an empty column is not shown."""
+    if codegen and kind == "time":
+        title, kind = title.replace("µs", "instructions"), "count"
+    return key, title, kind if used else "hidden"
 
 
 def _row(row: RowFinding, found: dict[str, int], *, codegen: bool) -> list[str | float | int | None]:
