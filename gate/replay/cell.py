@@ -26,13 +26,12 @@ PILOT_COPIES = 4
 # So short a kernel needs more launches before its slope rises out of a replay's own noise.
 PILOT_COPIES_SMALL = 32
 PILOT_SMALL_BYTES = 4 * 1024 * 1024
-ALIGN_BYTES = 256
 # Upcast reference and differences take several times this much memory.
 CHUNK_BYTES = 256 * 1024 * 1024
 
 
 class Cell:
-    """See the module. The steps run in order: pilot, build, capture, seal, check, visits, finish, release."""
+    """See the module. The steps run in order: pilot, build, capture, check, visits, finish, release."""
 
     def __init__(self, *, device: Device, adapter: ProviderAdapter, op: Op, case: Case, seed: int) -> None:
         self.device, self.adapter, self.op, self.case, self.seed = device, adapter, op, case, seed
@@ -43,7 +42,6 @@ class Cell:
         self.graphs: list[Any] = []
         self.plan: RingPlan | None = None
         self.profiled: tuple[KernelTime, ...] = ()
-        self._copy_bytes = 0
         self._kept_digests: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     def _make_ring(self, copies: int) -> None:
@@ -87,9 +85,7 @@ class Cell:
         launches = PILOT_COPIES_SMALL if self.op.bytes_moved(self.case) < PILOT_SMALL_BYTES else PILOT_COPIES
         self._make_ring(launches)
         device.run(lambda: self._enqueue(launches))
-        sizes = [device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values()]
-        self._copy_bytes = sum(-(-size // ALIGN_BYTES) * ALIGN_BYTES for size in sizes)
-        footprint = sum(sizes)
+        footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
         many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
@@ -100,21 +96,13 @@ class Cell:
         self.release()
         return {"estimate_us": max(cold_us, 0.1), "footprint_bytes": footprint, "gpu_us": sum(times)}
 
-    def build(self, plan: RingPlan, *, share: bool = False, arena: str | None = None) -> str | None:
-        """Makes the ring and runs one call, so that nothing is left to compile or allocate.
-
-        With `share` the ring lies in memory that another process may open, whose handle is returned; with `arena` it
-        lies in that other process's ring. None when it lies in memory of this process alone.
-        """
+    def build(self, plan: RingPlan) -> None:
+        """Makes the ring and runs one call, so that nothing is left to compile or allocate."""
         self.plan = plan
-        if share or arena is not None:
-            arena = self.device.open_arena(plan.copies * self._copy_bytes, arena)
         self._make_ring(plan.copies)
-        self.device.seal_arena()
         self.device.run(lambda: self._launch(0))
         self._poison()
         self._kept_digests = (self._input_digest(), self._workspace_digest())
-        return arena
 
     def _input_digest(self) -> tuple[int, ...]:
         kept = [tensor for name, tensor in self.inputs.items() if name not in self.op.mutates]
@@ -136,15 +124,13 @@ class Cell:
             raise
         self.graphs = [full, one]
 
-    def seal(self) -> dict[str, Any]:
-        """Integrity check 1, right after the capture."""
-        return {"findings": [item.as_dict() for item in filter(None, [self._escaped()])]}
-
     def check(self) -> dict[str, Any]:
-        """Integrity checks 2 and 3, and the profile that check 4 needs."""
+        """Integrity checks 1 to 3 on the graphs just captured, and the profile that check 4 needs."""
+        findings = list(filter(None, [self._escaped()]))
         self._poison()
         self.device.replay(self.graphs[0])
-        findings, largest = self._judge_outputs(range(len(self.states)))
+        output_findings, largest = self._judge_outputs(range(len(self.states)))
+        findings += output_findings
         changed = self._input_digest() != self._kept_digests[0]
         findings += filter(None, [integrity.inputs_changed(self._changed_inputs() if changed else [])])
         self.profiled = self.device.profile(lambda: self._eager(0))

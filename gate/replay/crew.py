@@ -57,6 +57,10 @@ class Crew:
             raise NoDevice(f"{side}: {reply['reason']}")
         self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
 
+    def has(self, sides: Iterable[str]) -> bool:
+        """Whether all these sides are running."""
+        return all(side in self.links for side in sides)
+
     def _launch(self, side: str, spec: ArmSpec) -> Link:
         log = self.settings.folder / "logs" / f"{self.name}-{side}.log"
         environment = spec.environment(os.environ, gpu=self.gpu)

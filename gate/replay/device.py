@@ -82,15 +82,6 @@ class Device(Protocol):
         """An uninitialised tensor (copies, *shape); each copy is contiguous and aligned on 256 bytes."""
         ...
 
-    def open_arena(self, size: int, handle: str | None) -> str | None:
-        """Makes `stack` place tensors in memory shared with another process: a new block (its handle is returned) or,
-        given a handle, that process's block. None where sharing does not work; tensors are then private as ever."""
-        ...
-
-    def seal_arena(self) -> None:
-        """Ends the placing: `stack` allocates privately again."""
-        ...
-
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         """Fills the tensor with N(0, scale^2) values, different in every copy, and returns it."""
         ...
@@ -165,7 +156,7 @@ class Device(Protocol):
         ...
 
     def canary(self, warm: int) -> dict[str, float]:
-        """Microseconds of fixed work: `spin` follows the core clock, `copy` the memory. `warm` copies come first."""
+        """Microseconds of fixed work: `spin` follows the core clock, `copy` the memory. `warm` rounds of light work come first."""
         ...
 
     def begin(self, label: str) -> None:

@@ -151,13 +151,6 @@ class SimDevice:
             raise OutOfMemory(f"the simulated GPU cannot allocate {array.nbytes} bytes")
         return array
 
-    def open_arena(self, size: int, handle: str | None) -> str | None:
-        del size, handle
-        return None
-
-    def seal_arena(self) -> None:
-        return
-
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         tensor[...] = np.random.default_rng(seed).standard_normal(tensor.shape) * scale
         return tensor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gc
 import math
 from collections.abc import Sequence
@@ -11,9 +10,11 @@ from typing import Any
 from gate.replay.chips import MIB, chip_for
 from gate.replay.device import CaptureFailed, Comparison, DeviceError, Facts, KernelTime, Run
 from gate.replay.op import Tolerance
-from gate.replay.shared_memory import Arena, SharingFailed
 
 ALIGN_BYTES = 256
+SPREAD_BYTES = 512 * MIB
+FEW_COPIES = 64
+TRIM_SHARE = 0.1
 LEGACY_FLUSH_BYTES = 256 * MIB
 TORCH_NAMES = {
     "fp32": "float32",
@@ -64,9 +65,6 @@ class TorchDevice:
         self._flush_sink: Any = None
         self._legacy: Any = None
         self._copies: tuple[Any, Any] | None = None
-        self._arena: Arena | None = None
-        self._room: Any = None
-        self._taken = 0
 
     def _read_facts(self) -> Facts:
         torch = self._torch
@@ -88,32 +86,14 @@ class TorchDevice:
     def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
         torch, kind = self._torch, self._dtype(dtype)
         step = -(-math.prod(shape) * kind.itemsize // ALIGN_BYTES) * ALIGN_BYTES // kind.itemsize
-        flat = self._take(copies * step * kind.itemsize, kind)
-        if flat is None:
-            flat = torch.empty(copies * step, dtype=kind, device="cuda")
+        # Where a copy lies moves its time; small copies are spread out so that they do not all lie in a few pages.
+        spread = SPREAD_BYTES // (copies * ALIGN_BYTES) if copies > FEW_COPIES else 0
+        units = max(-(-step * kind.itemsize // ALIGN_BYTES), spread)
+        # An even stride would send every copy's first line to the same few memory channels.
+        step = (units | 1 if copies > FEW_COPIES else units) * ALIGN_BYTES // kind.itemsize
+        flat = torch.empty(copies * step, dtype=kind, device="cuda")
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return flat.as_strided((copies, *shape), (step, *strides))
-
-    def open_arena(self, size: int, handle: str | None) -> str | None:
-        try:
-            if handle is None:
-                self._arena = Arena.own(size)
-            else:
-                self._arena = Arena.borrow(base64.b64decode(handle), size)
-        except SharingFailed:
-            return None
-        self._room, self._taken = self._torch.as_tensor(self._arena, device="cuda"), 0
-        return base64.b64encode(self._arena.handle).decode("ascii")
-
-    def seal_arena(self) -> None:
-        self._room = None
-
-    def _take(self, size: int, kind: Any) -> Any:
-        """The next `size` bytes of the open arena as a flat tensor, or None without one."""
-        if self._room is None or self._taken + size > self._room.numel():
-            return None
-        start, self._taken = self._taken, self._taken + size
-        return self._room[start : start + size].view(kind)
 
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         generator = self._torch.Generator(device="cuda").manual_seed(seed % (1 << 63))
@@ -262,9 +242,9 @@ class TorchDevice:
             source = torch.ones(64 * MIB, dtype=torch.float32, device="cuda")
             self._copies = (source, torch.empty_like(source))
         source, destination = self._copies
-        # An idle GPU runs slower clocks; work must flow for a while before they are what a measurement sees.
+        # An idle GPU, and one fresh from heavy work, runs slower clocks; light work brings both to the same ones.
         for _ in range(warm):
-            destination.copy_(source)
+            torch.cuda._sleep(200_000)
         spin = self.timed_eager(lambda: torch.cuda._sleep(200_000), 10)
         copy = self.timed_eager(lambda: destination.copy_(source), 10)
         return {"spin": sorted(spin)[3], "copy": sorted(copy)[3]}
@@ -282,12 +262,10 @@ class TorchDevice:
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
     def trim(self) -> None:
-        gc.collect()
-        if self._arena is not None:
-            self._torch.cuda.synchronize()
-            self._arena.close()
-            self._arena = None
-        self._torch.cuda.empty_cache()
+        # Collecting and unmapping takes a good part of a second; it waits until there is something to gain.
+        if self._torch.cuda.memory_reserved() > TRIM_SHARE * self.facts.total_bytes:
+            gc.collect()
+            self._torch.cuda.empty_cache()
 
 
 def first_line(error: BaseException) -> str:

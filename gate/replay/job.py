@@ -19,7 +19,6 @@ TIMEOUTS: dict[str, float] = {
     "pilot": 180,
     "build": 90,
     "capture": 90,
-    "seal": 60,
     "check": 90,
     "visit": 20,
     "finish": 60,

@@ -24,7 +24,7 @@ from gate.replay.shape_run import ShapeRun, Token
 CANARY_PAUSE_S = 3.0
 CANARY_TRIES = 3
 START_TRIES = 4
-FIRST_WARM_COPIES = 300
+FIRST_WARM_ROUNDS = 500
 NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
 
 
@@ -105,12 +105,20 @@ def measure(
     machines = [Machine(gpu=gpu) for gpu in gpus]
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
-    shared = _Shared(settings=settings, waiting=waiting, journal=journal, step=step, session=session)
+    count = min(settings.lanes * len(machines), len(jobs))
+    shared = _Shared(
+        settings=settings,
+        waiting=waiting,
+        journal=journal,
+        step=step,
+        session=session,
+        ready=threading.Barrier(max(count, 1)),
+    )
     lanes = [
         threading.Thread(target=shared.lane, args=(machine, f"gpu{machine.gpu or 0}-lane{lane}"), daemon=True)
-        for lane in range(min(settings.lanes, max(len(jobs), 1)))
+        for lane in range(settings.lanes)
         for machine in machines
-    ]
+    ][:count]
     for lane in lanes:
         lane.start()
     try:
@@ -150,6 +158,7 @@ class _Shared:
     journal: Journal
     step: Callable[[str], None]
     session: Session
+    ready: threading.Barrier
     halt: threading.Event = field(default_factory=threading.Event)
     fault: BaseException | None = None
     writing: threading.Lock = field(default_factory=threading.Lock)
@@ -169,6 +178,7 @@ class _Shared:
     def _fail(self, error: BaseException) -> None:
         self.fault = self.fault or error
         self.halt.set()
+        self.ready.abort()
 
     def _serve(self, crew: Crew, machine: Machine) -> None:
         prepared = False
@@ -189,6 +199,8 @@ class _Shared:
         for attempt in range(START_TRIES):
             try:
                 crew.start(sides)
+                # Nobody measures while another lane still creates its GPU contexts.
+                self.ready.wait()
                 with machine.token.hold():
                     self._self_test(crew, machine, sides[0])
                 return
@@ -205,7 +217,7 @@ class _Shared:
             amd = crew.environments[side].get("runtime", "").startswith("rocm")
             machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
         replies = {
-            name: crew.ask(side, {"do": name, "warm": FIRST_WARM_COPIES}) for name in ("floor", "coldness", "canary")
+            name: crew.ask(side, {"do": name, "warm": FIRST_WARM_ROUNDS}) for name in ("floor", "coldness", "canary")
         }
         for name, reply in replies.items():
             if reply["status"] != "ok":

@@ -32,10 +32,6 @@ SUSPECT_LOG = math.log(1.01)
 CEILING_LOG = math.log(1.05)
 
 
-class _Spoiled(Exception):
-    """An arm failed in a ring that its twin shares: the others are measured again without it."""
-
-
 class _ContextLost(SideLost):
     """A worker answered that its GPU context is lost; the arm at fault already has its reason."""
 
@@ -107,10 +103,9 @@ class ShapeRun:
             try:
                 self._attempt(look, blocks)
                 return
-            except (SideLost, _Spoiled) as trouble:
-                if isinstance(trouble, SideLost):
-                    self.crew.bury(trouble.side)
-                    self._blame(trouble)
+            except SideLost as lost:
+                self.crew.bury(lost.side)
+                self._blame(lost)
                 for arm, result in self.results.items():
                     del result.visits[kept[arm] :], result.processes[kept[arm] :]
                 del self.raw[raw:]
@@ -132,16 +127,20 @@ class ShapeRun:
         return [arm for arm, result in self.results.items() if result.alive]
 
     def _attempt(self, look: int, blocks: range) -> None:
-        self.crew.start(dict.fromkeys(arm.side for arm in self._alive()))
+        sides = dict.fromkeys(arm.side for arm in self._alive())
+        if not self.crew.has(sides):
+            # Creating a GPU context is felt by whoever measures meanwhile.
+            with self.token.hold():
+                self.crew.start(sides)
         self._drop()
         self._open()
         with self.token.hold():
             estimates = {arm: reply for arm in self._alive() if (reply := self._ask(arm, {"do": "pilot"})) is not None}
-        plans = self._plans(estimates)
-        arenas: dict[str, str | None] = {}
-        for arm in self._alive():
-            self.results[arm].plan = plans[arm]
-            self._record(arm, plans[arm], arenas)
+            plans = self._plans(estimates)
+            for arm in self._alive():
+                self.results[arm].plan = plans[arm]
+                self._ask(arm, {"do": "build", "plan": plans[arm]})
+        self._together({"do": "capture"})
         with self.token.hold():
             self._check()
             if self.settings.timing:
@@ -151,31 +150,8 @@ class ShapeRun:
             self._drop()
 
     def _drop(self) -> None:
-        # A borrower lets go before the owner, and the owner is the arm that was built first.
-        for side in reversed(list(self.crew.links)):
+        for side in list(self.crew.links):
             self._timed(side, {"do": "drop"})
-
-    def _record(self, arm: Arm, plan: Reply, arenas: dict[str, str | None]) -> None:
-        """Builds and captures one arm. Twins share a ring, so one is sealed before the other builds in it."""
-        shared = arm.provider in arenas
-        message = {"do": "build", "plan": plan, "share": self._twin(arm) is not None}
-        if shared:
-            message |= {"share": False, "arena": arenas[arm.provider]}
-        with self.token.hold():
-            reply = self._ask(arm, message)
-        if reply is None or self._ask(arm, {"do": "capture"}) is None:
-            return
-        arenas[arm.provider] = reply["arena"]
-        plan["shared"] = reply["arena"] is not None
-        with self.token.hold():
-            reply = self._ask(arm, {"do": "seal"})
-        if reply is not None:
-            self._take_findings(arm, reply)
-
-    def _twin(self, arm: Arm) -> Arm | None:
-        other = {HEAD: BASE, BASE: HEAD}.get(arm.side)
-        twin = None if other is None else Arm(other, arm.provider)
-        return twin if twin is not None and twin in self.results and self.results[twin].alive else None
 
     def _warm(self) -> None:
         """Visits that count for nothing, until clocks and power have settled under this shape's own load."""
@@ -239,10 +215,6 @@ class ShapeRun:
         if reply["findings"]:
             first = reply["findings"][0]
             self.results[arm].fail(status=first["status"], reason=first["text"], code=first["code"])
-            plan = self.results[arm].plan or {}
-            if plan.get("shared") and self._twin(arm) is not None:
-                # What it did to the ring they share must not be held against its twin.
-                raise _Spoiled
 
     def _measure(self, look: int, blocks: range) -> None:
         for block in blocks:
@@ -305,6 +277,14 @@ class ShapeRun:
         self.results[arm].gpu_us += gpu_us
         self.token.gpu_us += gpu_us
         return reply if self._judged(arm, reply) else None
+
+    def _together(self, message: Reply) -> None:
+        alive = self._alive()
+        started = time.perf_counter()
+        replies = self.crew.ask_together([(arm.side, {**message, "arm": str(arm)}) for arm in alive])
+        self.spent_s[message["do"]] += time.perf_counter() - started
+        for arm, reply in zip(alive, replies, strict=True):
+            self._judged(arm, reply)
 
     def _timed(self, side: str, message: Reply) -> Reply:
         started = time.perf_counter()

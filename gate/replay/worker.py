@@ -80,17 +80,12 @@ class Worker:
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
 
     def build(self, message: Reply) -> Reply:
-        arena = self.cells[message["arm"]].build(
-            RingPlan(**message["plan"]), share=bool(message.get("share")), arena=message.get("arena")
-        )
-        return {"arena": arena}
+        self.cells[message["arm"]].build(RingPlan(**message["plan"]))
+        return {}
 
     def capture(self, message: Reply) -> Reply:
         self.cells[message["arm"]].capture()
         return {}
-
-    def seal(self, message: Reply) -> Reply:
-        return self.cells[message["arm"]].seal()
 
     def check(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].check()
@@ -127,13 +122,13 @@ class Worker:
         return {"probes": table, "verdict": verdict}
 
     def canary(self, message: Reply) -> Reply:
-        return {"canary": self.gpu.canary(int(message.get("warm", 10)))}
+        return {"canary": self.gpu.canary(int(message.get("warm", 100)))}
 
 
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "hello", "open", "pilot", "build", "capture", "seal", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
+        "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 

@@ -57,10 +57,9 @@ class Side:
             )
         )
 
-    def ready(self, plan: dict[str, Any], **memory: Any) -> str | None:
-        arena: str | None = self.ask("build", plan=plan, **memory)["arena"]
+    def ready(self, plan: dict[str, Any]) -> None:
+        self.ask("build", plan=plan)
         self.ask("capture")
-        return arena
 
 
 def start(names: list[str]) -> list[Side]:
@@ -71,17 +70,15 @@ def start(names: list[str]) -> list[Side]:
     return sides
 
 
-def prepare_pair(
-    head: Side, base: Side, args: list[dict[str, Any]], budget_us: float, *, share: bool = True, **more: Any
-) -> dict[str, Any]:
-    """Both arms captured with one plan, on one ring if `share`; `args` are head's and base's. Returns the plan."""
+def prepare_pair(head: Side, base: Side, args: list[dict[str, Any]], budget_us: float, **more: Any) -> dict[str, Any]:
+    """Both arms captured with one plan; `args` are head's and base's. Returns the plan."""
     for side in (base, head):
         side.ask("drop")
     pilots = [side.open(each, **more) for side, each in zip((head, base), args, strict=True)]
     plan = head.plan(pilots, budget_us)
-    arena = head.ready(plan, share=share)
-    base.ready(plan, arena=arena)
-    return {**plan, "shared": arena is not None}
+    for side in (head, base):
+        side.ready(plan)
+    return plan
 
 
 def abba(

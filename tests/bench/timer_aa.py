@@ -28,10 +28,10 @@ def ratio(head: list[float], base: list[float]) -> float:
 
 
 def session(
-    head: Any, base: Any, rows: int, *, budget_us: float, share: bool, methods: list[str], rng: random.Random
+    head: Any, base: Any, rows: int, *, budget_us: float, methods: list[str], rng: random.Random
 ) -> dict[str, Any]:
     args = {"M": rows, "N": COLUMNS}
-    plan = prepare_pair(head, base, [args, args], budget_us, share=share)
+    plan = prepare_pair(head, base, [args, args], budget_us)
     found: dict[str, Any] = {"plan": plan}
     abba(head, base, 1, "slope", [True])
     for method in methods:
@@ -53,7 +53,6 @@ def main() -> int:
     parser.add_argument("--budget-us", type=float, default=2000.0)
     parser.add_argument("--rows", type=int, nargs="*", default=list(ROWS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    parser.add_argument("--own-memory", action="store_true", help="Each process its own ring, as before sharing.")
     options = parser.parse_args()
     began = time.perf_counter()
     sides = start([f"{name}{index}" for index in range(options.sessions) for name in ("head", "base")])
@@ -69,7 +68,6 @@ def main() -> int:
                 sides[2 * index + 1],
                 rows,
                 budget_us=options.budget_us,
-                share=not options.own_memory,
                 methods=options.methods,
                 rng=rng,
             )
@@ -88,7 +86,7 @@ def main() -> int:
             )
         plan = found[0]["plan"]
         print(
-            f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}, shared {plan['shared']}",
+            f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}",
             flush=True,
         )
     for side in sides:
