@@ -63,18 +63,18 @@ def commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, .
     for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
         by_op.setdefault(finding.op_type, []).append(finding)
     return tuple(
-        Command(what=f"measure the {_rows(members)} of {op} again, base and head in one fresh session", line=line)
+        Command(
+            what=f"measure the {_rows(members)} of {op} again; BASE and HEAD: python=... of each commit",
+            line=_replay(op, members[:MOST_SHAPES], blocks),
+        )
         for op, members in by_op.items()
-        for line in [_replay(op, members[:MOST_SHAPES], blocks)]
     )
 
 
 def _replay(op: str, members: Sequence[RowFinding], blocks: int) -> str:
-    ids = ",".join(finding.shape_id for finding in members)
-    return shlex.join(
-        ["gate", "replay", "--op", op, "--shapes", ids, "--blocks", str(blocks), "--base", "base", "--head", "head",
-         "--out", f"confirm/{op}"]
-    )  # fmt: skip
+    shapes = [part for finding in members for part in ("--shape", finding.shape_id)]
+    fixed = shlex.join(["gate", "replay", "--op", op, *shapes, "--blocks", str(blocks), "--out", f"confirm-{op}"])
+    return f'{fixed} --base "$BASE" --head "$HEAD"'
 
 
 def _rows(members: Sequence[RowFinding]) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 import pytest
 
+from gate.analysis import looks
+from gate.commands.replay import command as replay
 from gate.model.outcome import Results
 from gate.model.policy import Policy
 from tests.analysis import build
@@ -125,8 +129,10 @@ def test_a_confirming_session_settles_suspects() -> None:
 def test_a_suspect_comes_with_the_command_that_settles_it() -> None:
     decision = build.decide(LEDGER, MONDAY, tuesday(factors={4: 1.04}))
     assert build.row(decision, 4).suspect
-    assert LEDGER.shapes[4].shape_id in decision.commands[0].line
-    assert "--blocks 16" in decision.commands[0].line
+    line = decision.commands[0].line
+    assert line.startswith(f"gate replay --op rmsnorm --shape {LEDGER.shapes[4].shape_id} --blocks 16 ")
+    taken = {option for parameter in replay.params for option in parameter.opts}
+    assert {word for word in shlex.split(line) if word.startswith("--")} <= taken
 
 
 def test_a_design_that_cannot_fail_is_refused_with_what_it_would_need() -> None:
@@ -135,3 +141,13 @@ def test_a_design_that_cannot_fail_is_refused_with_what_it_would_need() -> None:
     assert decision.gate == "no_verdict"
     assert "cannot_fail" in decision.reasons
     assert any("8 blocks over 8 rows show no slowdown below" in problem for problem in decision.problems)
+
+
+def test_the_plan_names_open_rows_for_the_next_look_and_suspects_for_the_confirmation() -> None:
+    base = build.run(LEDGER, seed=1)
+    head = build.run(LEDGER, seed=2, factors={2: 1.2, 5: 1.013})
+    rows = build.decide(LEDGER, base, head, policy=Policy()).rows
+    plan = looks.plan(rows, Policy())
+    assert plan.confirm == (LEDGER.shapes[2].shape_id,)
+    assert plan.again == (LEDGER.shapes[5].shape_id,)
+    assert (plan.blocks, plan.processes) == (16, 2)
