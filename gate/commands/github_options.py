@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,11 +41,16 @@ def connect(repo: str | None, *, attempts: int = 6) -> GitHub:
         raise WrongUsage(Problem(what=f"no repository: {name[:80]!r}", file="", fix="name it with --repo OWNER/NAME"))
     token = os.environ.get("GITHUB_TOKEN") or None
     pause_s = float(os.environ.get("GATE_RETRY_PAUSE_S", "1"))
+    patience = Patience(attempts=attempts, pause_s=pause_s, sleep=time.sleep if pause_s > 0 else _at_once)
     try:
-        return GitHub(name, token=token, base_url=api_url(), patience=Patience(attempts=attempts, pause_s=pause_s))
+        return GitHub(name, token=token, base_url=api_url(), patience=patience)
     except ImportError:
         fix = "pip install 'flydsl-gate[publish]'"
         raise UnusableInput(Problem(what="PyGithub is not installed", file="", fix=fix)) from None
+
+
+def _at_once(seconds: float) -> None:
+    """GATE_RETRY_PAUSE_S=0: a rehearsal that waits for nothing."""
 
 
 def our_run(hub: GitHub, run_id: int, attempt: int | None, *, workflow: str) -> Run:

@@ -17,6 +17,7 @@ from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.publish import sinks
 from gate.publish.dry import Dry
 from gate.publish.hub import GitHub
+from gate.publish.patience import Patience
 from gate.publish.settle import Desk, Report, settle
 from gate.publish.target import resolve
 from gate.publish.values import BOT, CONTEXT, SHA, Run, Target
@@ -135,8 +136,11 @@ def post(door: GitHub | Dry, target: Target, decision: Decision | None, asked: A
             target = msgspec.structs.replace(target, pull=None)
         message = publish_texts.message(decision, target, name=asked.name, context=asked.context, quiet=quiet)
     brief = publish_texts.briefly(asked.name, asked.context)
+    patience = door.patience if isinstance(door, GitHub) else Patience()
     with told():
-        report = settle(Desk(hub=door, target=target, name=asked.name, brief=brief, bot=asked.bot), message)
+        report = settle(
+            Desk(hub=door, target=target, name=asked.name, brief=brief, bot=asked.bot, patience=patience), message
+        )
     tell(target, report)
     return Exit.NO_VERDICT if report.denied else Exit.PASS
 
@@ -154,4 +158,5 @@ def local_sinks(decision: Decision) -> None:
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for annotation in publish_texts.worst(decision):
             click.echo(sinks.workflow_command(annotation))
-    sinks.write_summary(render.step_summary(decision))
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        sinks.write_summary(render.step_summary(decision))

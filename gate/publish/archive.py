@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gate.publish.hub import TIMEOUT_S, GitHub
+from gate.publish.hub import GitHub
 from gate.publish.patience import persist
 from gate.publish.translate import called, meaning
 from gate.publish.values import ArtifactEntry
@@ -64,12 +64,12 @@ def _download(hub: GitHub, entry: ArtifactEntry, caps: Caps) -> bytes:
     url = f"{hub.base_url}/repos/{hub.repo_name}/actions/artifacts/{entry.id}/zip"
     with requests.Session() as session:
         session.trust_env = False  # no .netrc, which would send a password of its own
-        with session.get(url, headers=headers, allow_redirects=False, timeout=TIMEOUT_S) as first:
+        with session.get(url, headers=headers, allow_redirects=False, timeout=hub.timeout_s) as first:
             if first.status_code != 302:
                 raise _meaning(first)
             link = first.headers.get("Location", "")
         _allowed(link, api=hub.base_url)
-        with session.get(link, allow_redirects=False, timeout=TIMEOUT_S, stream=True) as second:
+        with session.get(link, allow_redirects=False, timeout=hub.timeout_s, stream=True) as second:
             if second.status_code != 200:
                 raise _meaning(second)
             return _capped(second.iter_content(1 << 16), caps.archive_bytes)

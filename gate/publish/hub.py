@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from gate.publish.patience import Gone, Patience, persist
+from gate.publish.patience import GaveUp, Gone, Patience, persist
 from gate.publish.plan import Step
 from gate.publish.translate import called
 from gate.publish.values import ArtifactEntry, Comment, PostedStatus, Pull, Run, RunKey
@@ -14,6 +14,7 @@ from gate.publish.values import ArtifactEntry, Comment, PostedStatus, Pull, Run,
 T = TypeVar("T")
 API = "https://api.github.com"
 PAGE = 100
+MOST_PAGES = 100
 TIMEOUT_S = 20
 
 
@@ -35,22 +36,24 @@ def api_url(environ: Mapping[str, str] = os.environ) -> str:
 class GitHub:
     """`Hub` by PyGithub. Every retry is ours: PyGithub's own sends a POST again that has landed already."""
 
-    def __init__(self, repo: str, *, token: str | None, base_url: str, patience: Patience) -> None:
+    def __init__(
+        self, repo: str, *, token: str | None, base_url: str, patience: Patience, timeout_s: int = TIMEOUT_S
+    ) -> None:
         import github
 
         self.repo_name, self.base_url, self.patience = repo, base_url, patience
-        self._token = token
+        self._token, self.timeout_s = token, timeout_s
         self._client = github.Github(
             auth=github.Auth.Token(token) if token else None,
             base_url=base_url,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             per_page=PAGE,
             retry=None,
             seconds_between_requests=None,
             seconds_between_writes=None,
             lazy=True,
         )
-        self._repo = self._client.get_repo(repo, lazy=True)
+        self._repo = self._client.get_repo(repo)
 
     def authorization(self) -> dict[str, str]:
         """The header that says who asks; empty without a token."""
@@ -62,20 +65,29 @@ class GitHub:
         ask = self._client.requester.requestJsonAndCheck
         return persist(lambda: called(lambda: parse(ask("GET", url)[1]), write=False), self.patience)
 
-    def _list(
-        self, kind: type[Any], path: str, parse: Callable[[Any], T], *, element: str = "items", **query: Any
-    ) -> list[T]:
-        """Every object of a list, all pages; a page that fails is asked for again together with those before it."""
-        from github.PaginatedList import PaginatedList
+    def _list(self, path: str, parse: Callable[[Any], T], *, element: str | None = None, **query: str) -> list[T]:
+        """Every object of a list, page by page.
 
-        def pages() -> list[T]:
+        By hand, since PyGithub's lazy objects ask for each element once more to give its raw data.
+        """
+        found: list[T] = []
+        for page in range(1, MOST_PAGES + 1):
+            items, more = self._page(path, parse, element, {**query, "per_page": PAGE, "page": page})
+            found += items
+            if not more:
+                return found
+        raise GaveUp(f"{path} has more than {MOST_PAGES * PAGE:,} entries")
+
+    def _page(
+        self, path: str, parse: Callable[[Any], T], element: str | None, query: dict[str, Any]
+    ) -> tuple[list[T], bool]:
+        def ask() -> tuple[list[T], bool]:
             url = f"{self._repo.url}{path}"
-            return [
-                parse(one.raw_data)
-                for one in PaginatedList(kind, self._client.requester, url, query, list_item=element)
-            ]
+            headers, data = self._client.requester.requestJsonAndCheck("GET", url, parameters=query)
+            items = data if element is None else data[element]
+            return [parse(one) for one in items], 'rel="next"' in headers.get("link", "")
 
-        return persist(lambda: called(pages, write=False), self.patience)
+        return persist(lambda: called(ask, write=False), self.patience)
 
     def default_branch(self) -> str:
         """The branch that trusted code comes from."""
@@ -87,9 +99,7 @@ class GitHub:
 
     def artifacts(self, run_id: int) -> list[ArtifactEntry]:
         """Every artifact of a run."""
-        from github.Artifact import Artifact
-
-        return self._list(Artifact, f"/actions/runs/{run_id}/artifacts", _artifact, element="artifacts")
+        return self._list(f"/actions/runs/{run_id}/artifacts", _artifact, element="artifacts")
 
     def pull(self, number: int) -> Pull:
         """One pull request."""
@@ -97,9 +107,7 @@ class GitHub:
 
     def pulls(self, owner: str, branch: str) -> list[Pull]:
         """The open pull requests from `owner:branch`; forks of one owner share that name."""
-        from github.PullRequest import PullRequest
-
-        return self._list(PullRequest, "/pulls", _pull, state="open", head=f"{owner}:{branch}")
+        return self._list("/pulls", _pull, state="open", head=f"{owner}:{branch}")
 
     def changed_files(self, base: str, head: str) -> list[str]:
         """The paths that differ between the merge base and `head`, old names of moved files too; at most 300 files."""
@@ -107,15 +115,11 @@ class GitHub:
 
     def comments(self, pull: int) -> list[Comment]:
         """Every comment of a conversation."""
-        from github.IssueComment import IssueComment
-
-        return self._list(IssueComment, f"/issues/{pull}/comments", _comment)
+        return self._list(f"/issues/{pull}/comments", _comment)
 
     def statuses(self, sha: str) -> list[PostedStatus]:
         """Every status of a commit. PyGithub's own method asks a route that GitHub no longer describes."""
-        from github.CommitStatus import CommitStatus
-
-        return self._list(CommitStatus, f"/commits/{sha}/statuses", _status)
+        return self._list(f"/commits/{sha}/statuses", _status)
 
     def send(self, step: Step, *, pull: int | None, sha: str, context: str) -> None:
         """Sends one write. Raises Refused, Unknown when it may have landed, or GaveUp when it did not."""

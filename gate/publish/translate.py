@@ -23,7 +23,7 @@ def called(call: Callable[[], T], *, write: bool) -> T:
         raise meaning(error.status, error.data, error.headers or {}, write=write) from None
     except requests.exceptions.ConnectTimeout as error:
         raise Passing(_words(error)) from None
-    except (requests.exceptions.RequestException, KeyError, TypeError, ValueError) as error:
+    except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
         # A dropped connection, a late answer or one that is not GitHub's: a write may be done.
         raise (Unknown(_words(error)) if write else Passing(_words(error))) from None
 
