@@ -114,7 +114,7 @@ def test_a_canary_made_to_spill_fails_against_the_good_one(tmp_path: Path) -> No
     shutil.copytree(CANARIES, kernels, ignore=shutil.ignore_patterns("__pycache__"))
     rows = kernels / "rows.py"
     rows.write_text(rows.read_text().replace("THREADS = 256", "THREADS = 64"))
-    wide = case("softmax", N=32768)
+    wide = case("softmax", "f32", N=28672)
     (good,) = compile_cases([wide])
     (bad,) = compile_cases([wide], kernels_dir=kernels)
     assert good.metrics is not None and good.metrics.spills == 0
