@@ -8,11 +8,11 @@ import msgspec
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One version that was asked for: as base, as head, like neither, or skipped with the reason."""
+    """One version that was asked for: as the first, as the last, like neither, or skipped; `words` say more."""
 
     version: str
     state: str
-    reason: str | None = None
+    words: str = ""
 
 
 class Bisected(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,26 +29,27 @@ class Skip(Exception):
     """Raised for a version that cannot be measured; the message says why."""
 
 
-def bisect(versions: Sequence[str], signature: Callable[[str], object]) -> Bisected:
+def bisect(versions: Sequence[str], signature: Callable[[str], tuple[object, str]]) -> Bisected:
     """Search `versions`, oldest first, for the first whose signature is not that of the first version.
 
-    `signature` measures one version, or raises Skip; then the nearest unmeasured version inside the bracket is asked
-    instead. The search supposes that the code changed once; both ends and both neighbours of the answer are measured,
-    and the confidence says what is left open. Raises Skip when an end cannot be measured.
+    `signature` measures one version and says in words what it saw, or raises Skip; then the nearest unmeasured
+    version inside the bracket is asked instead. The search supposes that the code changed once; both ends and both
+    neighbours of the answer are measured, and the confidence says what is left open. Raises Skip when an end cannot
+    be measured.
     """
     steps: list[Step] = []
     seen: dict[int, object] = {}
 
     def measure(index: int) -> bool:
         try:
-            seen[index] = signature(versions[index])
+            seen[index], words = signature(versions[index])
         except Skip as reason:
             if index in (0, len(versions) - 1):
                 raise
-            steps.append(Step(version=versions[index], state="skipped", reason=str(reason)))
+            steps.append(Step(version=versions[index], state="skipped", words=str(reason)))
             return False
         like = "as the first" if seen[index] == seen[0] else _later(seen, index, len(versions) - 1)
-        steps.append(Step(version=versions[index], state=like))
+        steps.append(Step(version=versions[index], state=like, words=words))
         return True
 
     low, high = 0, len(versions) - 1

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen import checkout
+from gate.codegen import checkout, triton_cases
 from gate.codegen.keys import CompileCase
 from gate.model.codegen import CodegenRecord, Toolchain
 
@@ -70,6 +70,8 @@ def case_of(record: CodegenRecord) -> CompileCase:
     if record.toolchain.kernels == checkout.NAME:
         case = checkout.case_of(record.op_type, record.dtype, record.constexprs)
         return msgspec.structs.replace(case, source_sha=record.source_sha)
+    if record.toolchain.kernels == triton_cases.NAME:
+        return triton_cases.case_of(record.op_type, record.dtype, record.constexprs)
     return CompileCase(
         compile_key=record.compile_key,
         op_type=record.op_type,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gate.codegen.families import attention, conv, gemm, moe, norm, quant
 from gate.codegen.families.kernel import Kernel, Part, Refusal
+from gate.codegen.families.ledger import SHAPES
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape
@@ -17,8 +18,6 @@ from gate.model.shape import Shape
 NAME = "flydsl"
 FAMILIES = (norm.NORMS, gemm.KERNELS, attention.KERNELS, moe.KERNELS, conv.KERNELS, quant.KERNELS)
 KERNELS: Mapping[str, Kernel] = {kernel.op_type: kernel for family in FAMILIES for kernel in family}
-# Ledgers name the op; a checkout's kernel may have another name.
-ALIASES: Mapping[str, str] = {"gemm": "preshuffle_gemm", "gemm_a8w8": "preshuffle_gemm"}
 
 
 def family_of(op_type: str) -> str:
@@ -46,12 +45,11 @@ def case_of(op_type: str, dtype: str, constexprs: Mapping[str, Constexpr]) -> Co
 
 def compile_case(shape: Shape) -> CompileCase | Unsupported:
     """The case whose code serves a ledger shape, or the reason there is none. Never raises for a shape."""
-    op_type = ALIASES.get(shape.op_type, shape.op_type)
-    kernel = KERNELS.get(op_type)
+    serve = SHAPES.get(shape.op_type)
     try:
-        if kernel is None or kernel.from_shape is None:
+        if serve is None:
             raise Refusal(f"no kernel for {shape.op_type} in a FlyDSL checkout")
-        dtype, constexprs = kernel.from_shape(shape.dtype, shape.args)
+        op_type, dtype, constexprs = serve(shape.dtype, shape.args)
     except Refusal as refusal:
         return Unsupported(op_type=shape.op_type, dtype=shape.dtype, reason=str(refusal))
     return case_of(op_type, dtype, constexprs)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen import cache, checkout, device_libs
+from gate.codegen import cache, checkout, device_libs, triton_cases
 from gate.codegen.isa import IsaError, read_isa
 from gate.codegen.keys import CompileCase, unique_cases
 from gate.codegen.pool import Pool, Reply, StartError
@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 WORKER = HERE / "worker.py"
 PROBE = HERE / "probe.py"
 BIND = HERE / "bind.py"
+TRITON_WORKER = HERE / "triton_worker.py"
 STAND_IN = HERE / "torch_stand_in.py"
 CANARIES = HERE / "canaries"
 PROBE_SECONDS = 60.0
@@ -68,6 +69,31 @@ def find_toolchain(
     )
 
 
+def find_triton(*, python: str, kernels: Path, arch: str) -> Toolchain:
+    """Return the Triton of an interpreter as a toolchain; `kernels` is the file of the baselines.
+
+    Raises ToolchainError when `python` does not run or holds no Triton.
+    """
+    ask = "import importlib.metadata as m; print(m.version('triton'))"
+    try:
+        run = subprocess.run(
+            [python, "-c", ask], env=_environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None
+    if run.returncode:
+        raise ToolchainError(f"there is no Triton in {python}: install it there with pip install triton")
+    version = run.stdout.strip()
+    return Toolchain(
+        flydsl_version="none",
+        llvm=f"of triton {version}",
+        kernels=triton_cases.NAME,
+        kernels_sha=cache.sources_sha(kernels),
+        arch=arch,
+        triton_version=version,
+    )
+
+
 def is_checkout(folder: Path) -> bool:
     """Whether a folder of kernels is a FlyDSL checkout."""
     return (folder / "kernels").is_dir()
@@ -89,13 +115,15 @@ def compile_cases(
 ) -> tuple[CodegenRecord, ...]:
     """Compile each compile key once and return one record per key, in the order of first appearance.
 
-    `python` is the interpreter whose FlyDSL compiles, `kernels_dir` as for `find_toolchain`, `toolkit` a folder laid
-    out like ROCm's that holds the device libraries, `installed_torch` whether torch itself is used, `timeout_s` the
-    wall time one case may take. `on_record` hears of each record as it arrives, in the caller's thread. With
-    `cache_dir`, what was compiled before is read back. A case that fails, hangs or kills its worker is a record like
-    any other. Raises ToolchainError when FlyDSL is unusable; an exception or interrupt ends the workers.
+    `python` is the interpreter whose FlyDSL compiles (whose Triton does, for a toolchain of `find_triton`),
+    `kernels_dir` as for `find_toolchain`, `toolkit` a folder laid out like ROCm's that holds the device libraries,
+    `installed_torch` whether torch itself is used, `timeout_s` the wall time one case may take. `on_record` hears of
+    each record as it arrives, in the caller's thread. With `cache_dir`, what was compiled before is read back. A case
+    that fails, hangs or kills its worker is a record like any other. Raises ToolchainError when FlyDSL is unusable;
+    an exception or interrupt ends the workers.
     """
     unique = _with_sources(unique_cases(cases), kernels_dir)
+    of_triton = toolchain is not None and toolchain.triton_version is not None
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
     places = _places(unique, tools, cache_dir)
     records: dict[str, CodegenRecord] = {}
@@ -114,7 +142,14 @@ def compile_cases(
         else:
             keep(case, kept)
 
-    command = [python, str(WORKER), "--kernels", str(kernels_dir.resolve()), "--arch", arch]
+    command = [
+        python,
+        str(TRITON_WORKER if of_triton else WORKER),
+        "--kernels",
+        str(kernels_dir.resolve()),
+        "--arch",
+        arch,
+    ]
     command += ["--toolkit", str(toolkit)] if toolkit else []
     command += ["--installed-torch"] if installed_torch else []
     with closing(_answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)) as answers:
@@ -133,7 +168,7 @@ def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[Co
 
 
 def _places(cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None) -> dict[str, Path]:
-    worker_sha = cache.sources_sha(WORKER, BIND, STAND_IN)
+    worker_sha = cache.sources_sha(*([TRITON_WORKER, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]))
     directory = cache_dir or Path()
     return {case.compile_key: cache.entry_path(directory, tools, case, worker_sha=worker_sha) for case in cases}
 
@@ -171,6 +206,7 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
         "toolchain": toolchain,
         "arch": toolchain.arch,
         "source_sha": case.source_sha,
+        "provider": "triton" if toolchain.triton_version else "flydsl",
         "compile_seconds": float(seconds) if seconds is not None else None,
     }
     if reply["status"] != "ok":

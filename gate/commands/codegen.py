@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from gate import store
-from gate.codegen import checkout
+from gate.codegen import checkout, triton_cases
 from gate.codegen.diff import compare_all, exit_code, tally
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.commands import codegen_attribute, codegen_bisect, codegen_show, codegen_triage, machine_code
@@ -22,6 +22,7 @@ from gate.commands.codegen_inputs import (
     codegen_policy,
     comparable,
     compiled,
+    compiled_triton,
     kernels_of,
     limit_options,
     python_of,
@@ -65,6 +66,7 @@ command.add_command(codegen_triage.command)
 @click.option("--flydsl-checkout", type=FOLDER, help="A FlyDSL checkout: its kernels instead, every family.")
 @click.option("--python", help="Interpreter whose flydsl compiles. Default: this one.")
 @click.option("--wheel", help="A flydsl version instead, installed once into a managed environment.")
+@click.option("--triton", is_flag=True, help="The Triton baselines too, with the Triton of the interpreter.")
 @limit_options
 def record(
     out: Path | None,
@@ -75,6 +77,7 @@ def record(
     flydsl_checkout: Path | None,
     python: str | None,
     wheel: str | None,
+    triton: bool,
     **limits: Any,
 ) -> None:
     """Compile every shape of the ledgers, one compile per key, and write the records.
@@ -88,7 +91,10 @@ def record(
     shapes = read_shapes(ledgers or as_baseline or frozen_ledgers_dir(), ops, source)
     work = machine_code.plan(shapes, source.case_of)
     standing = [] if not source.is_checkout else representative(work, ops)
-    records, _ = compiled([*work.distinct(), *standing], source, python_of(python, wheel), limits)
+    with_flydsl = python_of(python, wheel)
+    records, _ = compiled([*work.distinct(), *standing], source, with_flydsl, limits)
+    if triton:
+        records += compiled_triton(machine_code.plan(shapes, triton_cases.compile_case).distinct(), with_flydsl, limits)
     if as_baseline is not None:
         write_baseline(as_baseline, records, limits["arch"])
     elif out is not None:

@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from gate import store
 from gate.codegen import wheels
 from gate.codegen.bisection import Bisected, Skip, bisect
+from gate.codegen.diff import compare
 from gate.codegen.keys import CompileCase
 from gate.commands.codegen_attribute import cases_of
-from gate.commands.codegen_inputs import FOLDER, Kernels, cache_home, compiled, kernels_of, limit_options
+from gate.commands.codegen_inputs import FOLDER, Kernels, cache_home, compiled, kernels_of, limit_options, thresholds
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenRecord
+from gate.model.policy import CodegenPolicy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 
-LOOK = ("resources", "code")
+LOOK = ("findings", "resources", "code")
+
+SHOWN = 4
 
 
 @click.command("bisect")
@@ -25,7 +30,13 @@ LOOK = ("resources", "code")
 @click.option("--flydsl-checkout", type=FOLDER, help="FlyDSL's kernels. Default: this package's own.")
 @click.option("--op", "ops", multiple=True, help="An op; may be repeated. Default: all (slow).")
 @click.option("--key", "keys", multiple=True, help="Only compile keys that contain this; may be repeated.")
-@click.option("--look-at", type=click.Choice(LOOK), default="resources", show_default=True, help="What must differ.")
+@click.option(
+    "--look-at",
+    type=click.Choice(LOOK),
+    default="findings",
+    show_default=True,
+    help="What must differ from the first wheel: findings of a diff worth a warning, any number, or any instruction.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 @limit_options
 def command(
@@ -40,6 +51,7 @@ def command(
     """Find the first wheel of a range whose code is not that of the first one, a few compiles a step.
 
     Wheels are installed once into managed environments; one that does not install or compile is skipped and named.
+    A release may be cut from an older branch than the development wheels before it: stay within one line of them.
     """
     kernels = kernels_of(None, flydsl_checkout)
     cases = [case for case in cases_of(kernels, ops) if not keys or any(key in case.compile_key for key in keys)]
@@ -49,7 +61,8 @@ def command(
         versions = wheels.between(span, wheels.published() if ".." in span else ())
         if len(versions) < 2:
             raise WrongUsage(Problem(what="a bisection needs two versions or more", file="", fix="--wheels A..B"))
-        found = bisect(versions, lambda version: signature(version, cases, kernels, look_at, limits))
+        asked = Asked(cases=cases, kernels=kernels, look_at=look_at, limits=limits)
+        found = bisect(versions, asked.signature)
     except (wheels.WheelError, Skip) as error:
         raise UnusableInput(Problem(what=str(error), file="")) from None
     if as_json:
@@ -58,36 +71,51 @@ def command(
         tell(found, cases, total=len(versions))
 
 
-def signature(
-    version: str, cases: list[CompileCase], kernels: Kernels, look_at: str, limits: dict[str, Any]
-) -> tuple[object, ...]:
-    """What one version makes of the cases. Raises Skip when it cannot be asked."""
-    click.echo(f"flydsl {version}", err=True)
-    try:
-        python = wheels.environment(version, cache_home())
-        records, _ = compiled(cases, kernels, python, limits)
-    except wheels.WheelError as error:
-        raise Skip(f"flydsl {version} does not install: {error}") from None
-    except UnusableInput as error:
-        raise Skip(f"flydsl {version}: {error}") from None
-    if all(record.metrics is None for record in records):
-        raise Skip(f"flydsl {version} compiles none of them: {records[0].status}: {records[0].error}")
-    return tuple(_looked_at(record, look_at) for record in records)
+class Asked:
+    """What is asked of each version; the first one that answers is what the others are compared with."""
+
+    def __init__(self, *, cases: list[CompileCase], kernels: Kernels, look_at: str, limits: dict[str, Any]) -> None:
+        self.cases, self.kernels, self.look_at, self.limits = cases, kernels, look_at, limits
+        self.first: list[CodegenRecord] = []
+
+    def signature(self, version: str) -> tuple[object, str]:
+        """What one version makes of the cases, comparable and in words. Raises Skip when it cannot be asked."""
+        click.echo(f"flydsl {version}", err=True)
+        try:
+            python = wheels.environment(version, cache_home())
+            records, _ = compiled(self.cases, self.kernels, python, self.limits)
+        except wheels.WheelError as error:
+            raise Skip(f"flydsl {version} does not install: {error}") from None
+        except UnusableInput as error:
+            raise Skip(f"flydsl {version}: {error}") from None
+        if all(record.metrics is None for record in records):
+            raise Skip(f"flydsl {version} compiles none of them: {records[0].status}: {records[0].error}")
+        self.first = self.first or records
+        seen = [looked_at(old, new, self.look_at) for old, new in zip(self.first, records, strict=True)]
+        return tuple(seen), ", ".join(map(numbers, records[:SHOWN]))
 
 
-def _looked_at(record: CodegenRecord, look_at: str) -> object:
-    numbers = record.metrics
-    if numbers is None:
+def looked_at(first: CodegenRecord, record: CodegenRecord, look_at: str) -> object:
+    """One kernel as the search sees it: what a diff against the first version warns of, its numbers, or its text."""
+    found = record.metrics
+    if look_at == "findings":
+        change = compare(first, record, thresholds(CodegenPolicy()))
+        return frozenset(finding.code for finding in change.findings if finding.severity != "info")
+    if found is None:
         return record.status
-    if look_at == "code":
-        return record.isa_sha
-    spilled = (numbers.vgpr_spills, numbers.sgpr_spills, numbers.scratch_bytes)
-    return (numbers.vgpr, numbers.agpr, numbers.waves_per_simd, numbers.instructions, numbers.lds_bytes, *spilled)
+    return record.isa_sha if look_at == "code" else msgspec.structs.replace(found, mix={})
+
+
+def numbers(record: CodegenRecord) -> str:
+    """VGPRs, instructions and waves, or the status of what did not compile."""
+    found = record.metrics
+    return f"{found.vgpr}/{found.instructions}/{found.waves_per_simd}" if found else record.status
 
 
 def tell(found: Bisected, cases: list[CompileCase], *, total: int) -> None:
+    click.echo("VGPRs/instructions/waves of " + ", ".join(case.compile_key for case in cases[:SHOWN]))
     for step in found.steps:
-        click.echo(f"  {step.version:16} {step.state}{f': {step.reason}' if step.reason else ''}")
+        click.echo(f"  {step.version:16} {step.state:17} {step.words}")
     compiles = sum(step.state != "skipped" for step in found.steps) * len(cases)
     if found.first_changed is None:
         click.echo("no change found")

@@ -22,6 +22,7 @@ from gate.model.codegen import CodegenRecord, CodegenThresholds, Toolchain
 from gate.model.policy import CodegenPolicy, Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.replay import providers
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -125,6 +126,23 @@ def compiled(
     how = compiler_of(kernels, python, limits)
     toolchain = msgspec.structs.replace(machine_code.find_toolchain(how), kernels_commit=kernels.commit)
     return machine_code.record(cases, how, toolchain=toolchain, cache=cache_home() / "codegen"), toolchain
+
+
+def compiled_triton(cases: list[CompileCase], python: str, limits: Mapping[str, Any]) -> list[CodegenRecord]:
+    """Compile the Triton baselines, with the interpreter's Triton or else with this one's."""
+    kernels = Path(providers.__file__).parent / "triton_kernels.py"
+    tried: list[str] = []
+    for candidate in dict.fromkeys((python, sys.executable)):
+        try:
+            toolchain = compiler.find_triton(python=candidate, kernels=kernels, arch=limits["arch"])
+        except compiler.ToolchainError as error:
+            tried.append(str(error))
+            continue
+        how = machine_code.Compiler(
+            python=candidate, kernels=kernels, arch=limits["arch"], jobs=limits["jobs"], timeout_s=limits["timeout"]
+        )
+        return machine_code.record(cases, how, toolchain=toolchain, cache=cache_home() / "codegen")
+    raise UnusableInput(Problem(what=tried[0], file=""))
 
 
 def read_records(path: Path, arch: str) -> dict[str, CodegenRecord]:

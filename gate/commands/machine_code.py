@@ -63,7 +63,8 @@ def find_toolchain(how: Compiler) -> Toolchain:
 
 def record(cases: Sequence[CompileCase], how: Compiler, *, toolchain: Toolchain, cache: Path) -> list[CodegenRecord]:
     """Compiles each case once, showing progress; finished cases lie in `cache`, so an interrupted run goes on."""
-    title = f"compiling for {how.arch} with flydsl {toolchain.flydsl_version}"
+    name = f"triton {toolchain.triton_version}" if toolchain.triton_version else f"flydsl {toolchain.flydsl_version}"
+    title = f"compiling for {how.arch} with {name}"
     with progress(title, len(cases)) as step:
         try:
             return list(

@@ -15,12 +15,12 @@ def search(codes: list[str | None]) -> tuple[Bisected, list[str]]:
     """Bisect versions v0, v1, ... that give these codes; None is a version that cannot be asked."""
     asked: list[str] = []
 
-    def signature(version: str) -> str:
+    def signature(version: str) -> tuple[str, str]:
         asked.append(version)
         code = codes[int(version[1:])]
         if code is None:
             raise Skip("does not install")
-        return code
+        return code, f"code {code}"
 
     return bisect([f"v{index}" for index in range(len(codes))], signature), asked
 
@@ -38,7 +38,7 @@ def test_versions_that_cannot_be_asked_widen_the_answer() -> None:
     found, _ = search(["a", "a", None, None, "b", "b"])
     assert (found.last_same, found.first_changed, found.between) == ("v1", "v4", ("v2", "v3"))
     assert "not narrowed further: v2, v3" in found.confidence
-    assert {step.version: step.reason for step in found.steps if step.state == "skipped"} == {
+    assert {step.version: step.words for step in found.steps if step.state == "skipped"} == {
         "v2": "does not install",
         "v3": "does not install",
     }

@@ -72,10 +72,28 @@ def test_a_case_can_be_made_again_from_its_record() -> None:
             "topk_gating_softmax/bf16/num_experts=8,topk=2",
         ),
         (
-            "gemm",
+            "preshuffle_gemm",
             "fp8",
             {"M": 16, "N": 5120, "K": 8192},
             "preshuffle_gemm/fp8/N=5120,K=8192,tile_m=16,tile_n=64,tile_k=256",
+        ),
+        (
+            "preshuffle_gemm",
+            "fp4",
+            {"M": 16, "N": 5120, "K": 8192},
+            "mxfp_gemm/fp4/N=5120,K=8192,tile_m=32,tile_n=128,tile_k=256,b_dtype=fp4",
+        ),
+        (
+            "flash_attn",
+            "bf16",
+            {"batch": 1, "causal": True, "dim_qk": 128, "dim_v": 128, "heads": 8, "kv_heads": 1, "seq_q": 5},
+            "flash_attn/bf16/num_heads=8,head_dim=128,causal=True,num_kv_heads=1",
+        ),
+        (
+            "moe_reduce",
+            "bf16",
+            {"model_dim": 7168, "num_tokens": 4, "topk": 8},
+            "moe_reduction/bf16/topk=8,model_dim=7168",
         ),
     ],
 )
@@ -92,7 +110,10 @@ def test_shapes_that_differ_in_rows_share_a_key(op_type: str, dtype: str, args: 
         ("rmsnorm", "fp8", {"M": 1, "N": 8}, "dtype fp8"),
         ("rmsnorm", "bf16", {"M": 1, "N": 0}, "N must be a positive integer, got 0"),
         ("rmsnorm", "bf16", {"M": 1}, "N must be a positive integer, got None"),
-        ("gemm", "fp8", {"M": 16, "N": 5100, "K": 8192}, "needs multiples of 64"),
+        ("preshuffle_gemm", "fp8", {"M": 16, "N": 5100, "K": 8192}, "needs multiples of 64"),
+        ("gemm", "bf16", {"M": 16, "N": 512, "K": 1000}, "K=1000"),
+        ("mla_decode", "fp8", {"heads": 16}, "128 heads"),
+        ("flash_attn", "bf16", {"dim_qk": 192, "dim_v": 128, "heads": 8, "kv_heads": 8}, "equal widths"),
         ("fused_rope_cache", "bf16", {"rotate_style": "gptj"}, "rotate_style gptj"),
     ],
 )

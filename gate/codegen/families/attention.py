@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Refusal, Tensor, element, positive
+from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Tensor
 from gate.model.codegen import Constexpr
 
 BLOCKS = 32
@@ -70,25 +70,6 @@ def _rope(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     values = {**c, "dtype_str": dtype}
     modules = ("kernels.attention.fused_rope_cache_kernel",)
     return (Part(modules=modules, builders=("build_fused_rope_cache_module",), values=values, tensors=tensors),)
-
-
-def rope_shape(dtype: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Constexpr]]:
-    """A ledger row of the fused rotary embedding; the number of tokens is not compiled in."""
-    name = element(dtype)
-    if name not in ("bf16", "f16"):
-        raise Refusal(f"dtype {dtype}: the kernel is written for bf16, f16")
-    if args.get("rotate_style", "neox") != "neox":
-        raise Refusal(f"rotate_style {args['rotate_style']}: the kernel rotates halves (neox)")
-    return name, {
-        "head_dim": positive(args, "head_dim"),
-        "num_q_heads": positive(args, "num_heads"),
-        "num_kv_heads": positive(args, "num_kv_heads"),
-        "block_size": positive(args, "block_size"),
-        "flash_layout": bool(args.get("flash_layout", True)),
-        "apply_scale": bool(args.get("apply_scale", False)),
-        "reuse_freqs_front_part": bool(args.get("reuse_freqs_front_part", True)),
-        "pos_dtype": str(args.get("pos_dtype", "i32")),
-    }
 
 
 def _mla(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
@@ -293,7 +274,6 @@ KERNELS = (
         op_type="fused_rope_cache",
         family="attention",
         parts=_rope,
-        from_shape=rope_shape,
         occupancy_bound=True,
         cases=(
             ("bf16", ROPE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gate.codegen.families.kernel import Constexprs, Kernel, Part, Refusal, element, positive
+from gate.codegen.families.kernel import Constexprs, Kernel, Part
 from gate.model.codegen import Constexpr
 
 ONE_BYTE = ("fp8", "int8", "int4")
@@ -105,20 +105,6 @@ def _mxfp(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     return (part,)
 
 
-def preshuffle_shape(dtype: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Constexpr]]:
-    """A ledger row of M, N, K, on the tile that FlyDSL's own tests run for that many rows."""
-    name = element(dtype)
-    if name not in ("fp8", "int8", "bf16", "f16"):
-        raise Refusal(f"dtype {dtype}: the kernel is written for fp8, int8, bf16, f16")
-    m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
-    tile_m, tile_n, tile_k = (16, 64, 256) if m <= 32 else (64, 256, 128) if m <= 1024 else (128, 128, 128)
-    if name in ("bf16", "f16"):
-        tile_k = tile_k // 2
-    if n % tile_n or k % tile_k:
-        raise Refusal(f"N={n}, K={k}: the tile of {tile_m}x{tile_n}x{tile_k} needs multiples of {tile_n} and {tile_k}")
-    return name, {"N": n, "K": k, "tile_m": tile_m, "tile_n": tile_n, "tile_k": tile_k}
-
-
 def _tiles(dtype: str, n: int, k: int, *tiles: tuple[int, int, int], **more: Constexpr) -> Any:
     names = ("tile_m", "tile_n", "tile_k")
     return tuple((dtype, {"N": n, "K": k, **dict(zip(names, tile, strict=True)), **more}) for tile in tiles)
@@ -137,7 +123,6 @@ KERNELS = (
         op_type="preshuffle_gemm",
         family="gemm",
         parts=_preshuffle,
-        from_shape=preshuffle_shape,
         cases=(
             *_tiles("fp8", 5120, 8192, (16, 64, 512), (32, 128, 256), (64, 256, 128), (128, 128, 128)),
             *_tiles("int8", 5120, 8192, (16, 64, 512), (32, 128, 256), (64, 256, 128), (128, 128, 128)),

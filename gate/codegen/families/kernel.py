@@ -37,7 +37,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """One op of a checkout. `parts` says how a case is launched, `cases` are (dtype, constexprs) that stand for it.
 
-    `from_shape` maps a ledger's dtype and args to a case, or raises Refusal; without it no ledger serves the op.
     `occupancy_bound` declares that the op hides latency behind other waves: a lost wave then fails.
     """
 
@@ -45,7 +44,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     family: str
     parts: Callable[[str, Constexprs], tuple[Part, ...]]
     cases: tuple[tuple[str, dict[str, Constexpr]], ...]
-    from_shape: Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Constexpr]]] | None = None
     occupancy_bound: bool = False
 
 

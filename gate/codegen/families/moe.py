@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Refusal, Tensor, element, positive
+from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Tensor
 from gate.model.codegen import Constexpr
 
 SORTED = 512
@@ -26,14 +23,6 @@ def _topk(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         tensors=tensors,
     )
     return (part,)
-
-
-def topk_shape(dtype: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Constexpr]]:
-    """A ledger row of the routing softmax; the number of tokens is not compiled in."""
-    name = element(dtype)
-    if name not in ("bf16", "f16", "f32"):
-        raise Refusal(f"dtype {dtype}: the kernel is written for bf16, f16, f32")
-    return name, {"num_experts": positive(args, "num_experts"), "topk": positive(args, "topk")}
 
 
 def _stages(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
@@ -109,25 +98,6 @@ def _wide(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     )
 
 
-def moe_shape(dtype: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Constexpr]]:
-    """A ledger row of tokens by experts, on a tile by the rows that one expert sees; 4-bit weights have kernels
-    of their own and are other cases of the same op.
-    """
-    name = element(dtype)
-    rows = positive(args, "M") * positive(args, "TopK") // positive(args, "E")
-    sizes: dict[str, Constexpr] = {
-        "model_dim": positive(args, "Dim1"),
-        "inter_dim": positive(args, "Dim2"),
-        "experts": positive(args, "E"),
-        "topk": positive(args, "TopK"),
-    }
-    if name in ("fp4", "mixed_a8w4"):
-        return ("fp4" if name == "fp4" else "fp8"), {**sizes, "weights": "mxfp4", "BM": 32 if rows <= 32 else 64}
-    if name not in ("fp8", "int8", "int4"):
-        raise Refusal(f"dtype {dtype}: the kernels are written for fp8, int8, int4, fp4 and fp8 by fp4")
-    return name, {**sizes, "tile_m": 16 if rows <= 16 else 64, "tile_n": 128, "tile_k": 128}
-
-
 def _moe(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     if constexprs.get("weights") == "mxfp4":
         return _packed(dtype, constexprs)
@@ -198,7 +168,6 @@ KERNELS = (
         op_type="topk_gating_softmax",
         family="moe",
         parts=_topk,
-        from_shape=topk_shape,
         occupancy_bound=True,
         cases=(
             ("bf16", ROUTED),
@@ -212,7 +181,6 @@ KERNELS = (
         op_type="moe_gemm",
         family="moe",
         parts=_moe,
-        from_shape=moe_shape,
         cases=(
             ("fp8", {**V3, **DECODE}),
             ("fp8", {**V3, **PREFILL}),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Refusal, Tensor, element, positive
+from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Tensor
 from gate.model.codegen import Constexpr
 
-EPS = 1e-5
 PROGRAMS = 256
-FLOATS = ("bf16", "f16", "f32")
 
 
 def row_tensors(dtype: str, n: int, out: str) -> dict[str, Tensor]:
@@ -44,21 +42,6 @@ def row_parts(module: str, builder: str, *, out: str | None = None) -> Callable[
     return parts
 
 
-def row_shape(dtypes: tuple[str, ...]) -> Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Constexpr]]]:
-    """A ledger row of M by N; M is not compiled in."""
-
-    def from_shape(dtype: str, args: Mapping[str, Any]) -> tuple[str, dict[str, Constexpr]]:
-        name = element(dtype)
-        if name not in dtypes:
-            raise Refusal(f"dtype {dtype}: the kernel is written for {', '.join(dtypes)}")
-        positive(args, "M")
-        found: dict[str, Constexpr] = {"N": positive(args, "N")}
-        eps = args.get("eps", EPS)
-        return name, found if eps == EPS else {**found, "eps": float(eps)}
-
-    return from_shape
-
-
 RMSNORM = "kernels.norm.rmsnorm_kernel"
 RMSNORM_BWD = "kernels.norm.rmsnorm_bwd_kernel"
 LAYERNORM = "kernels.norm.layernorm_kernel"
@@ -79,7 +62,6 @@ NORMS = (
         RMSNORM,
         "build_rmsnorm_module",
         family="norm",
-        from_shape=row_shape(FLOATS),
         cases=(
             *_ns("bf16", 512, 2048, 3001, 4096, 8192),
             *_ns("f16", 4096),
@@ -129,7 +111,6 @@ NORMS = (
         LAYERNORM,
         "build_layernorm_module",
         family="norm",
-        from_shape=row_shape(FLOATS),
         cases=(*_ns("bf16", 2048, 3001, 8192), *_ns("f32", 4096), *_ns("bf16", 4096, store_stats=True)),
     ),
     _kernel("layernorm_bwd", LAYERNORM, "build_layernorm_bwd_module", family="norm", cases=_ns("bf16", 4096)),
@@ -145,7 +126,6 @@ NORMS = (
         "kernels.norm.softmax_kernel",
         "build_softmax_module",
         family="norm",
-        from_shape=row_shape(FLOATS),
         cases=(*_ns("bf16", 128, 4096, 16384), *_ns("f16", 4096), *_ns("f32", 1000, 8192)),
     ),
     _kernel(

@@ -1,0 +1,194 @@
+"""Which kernel of a checkout serves a ledger's shape, and with what compiled in: one entry per op of the ledgers.
+
+A kernel that FlyDSL's own dispatch would choose by sizes is chosen the same way here, by whole steps: many shapes
+then share one compile key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gate.codegen.families.attention import PAGED, PERSISTENT
+from gate.codegen.families.gemm import SMALL, WIDE
+from gate.codegen.families.kernel import Refusal, element, positive
+from gate.model.codegen import Constexpr
+
+Args = Mapping[str, Any]
+Found = tuple[str, str, dict[str, Constexpr]]
+EPS = 1e-5
+FLOATS = ("bf16", "f16", "f32")
+HALVES = ("bf16", "f16")
+
+
+def _among(dtype: str, allowed: tuple[str, ...]) -> str:
+    name = element(dtype)
+    if name not in allowed:
+        raise Refusal(f"dtype {dtype}: the kernel is written for {', '.join(allowed)}")
+    return name
+
+
+def _norm(op_type: str) -> Callable[[str, Args], Found]:
+    """A ledger row of M by N; M is not compiled in."""
+
+    def found(dtype: str, args: Args) -> Found:
+        name = _among(dtype, FLOATS)
+        positive(args, "M")
+        sizes: dict[str, Constexpr] = {"N": positive(args, "N")}
+        eps = args.get("eps", EPS)
+        return op_type, name, sizes if eps == EPS else {**sizes, "eps": float(eps)}
+
+    return found
+
+
+def _gemm(dtype: str, args: Args) -> Found:
+    """16-bit products; only the tile is compiled in, and which one fits K."""
+    name = _among(dtype, HALVES)
+    m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
+    if m >= 256 and n >= 256 and k % 128 == 0:
+        return "hgemm", name, {**WIDE, "use_half_tile_interleaved": True}
+    block_k = 128 if k % 128 == 0 else 64
+    if k % block_k:
+        raise Refusal(f"K={k}: a remainder of K is unsupported, K must be a multiple of 64")
+    if n % 8:
+        raise Refusal(f"N={n}: stores take 8 elements at a time")
+    return "hgemm", name, {**SMALL, "block_k": block_k}
+
+
+def _preshuffle(dtype: str, args: Args) -> Found:
+    """Products of shuffled weights, on the tile that FlyDSL's own tests run for that many rows."""
+    m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
+    if dtype == "fp4":
+        tile = (32, 128, 256) if m <= 32 else (64, 256, 256)
+        return "mxfp_gemm", "fp4", {**_tile(n, k, tile), "b_dtype": "fp4"}
+    name = _among(dtype, ("fp8", "int8", "bf16", "f16"))
+    tile = (16, 64, 256) if m <= 32 else (64, 256, 128) if m <= 1024 else (128, 128, 128)
+    if name in HALVES:
+        tile = (*tile[:2], tile[2] // 2)
+    return "preshuffle_gemm", name, _tile(n, k, tile)
+
+
+def _tile(n: int, k: int, tile: tuple[int, ...]) -> dict[str, Constexpr]:
+    tile_m, tile_n, tile_k = tile
+    if n % tile_n or k % tile_k:
+        need = f"multiples of {tile_n} and {tile_k}"
+        raise Refusal(f"N={n}, K={k}: the tile of {tile_m}x{tile_n}x{tile_k} needs {need}")
+    return {"N": n, "K": k, "tile_m": tile_m, "tile_n": tile_n, "tile_k": tile_k}
+
+
+def _rowscale(dtype: str, args: Args) -> Found:
+    """FP8 products with a scale per row; K is compiled in, and the tile by the number of rows."""
+    name = _among(dtype, ("fp8",))
+    positive(args, "N")
+    k = positive(args, "K")
+    if k % 128:
+        raise Refusal(f"K={k}: the loop steps by 128 elements of K")
+    return "fp8_gemm_8wave", name, {"K": k, "BLOCK_M": 128 if positive(args, "M") <= 1024 else 256, "BLOCK_N": 256}
+
+
+def _flash(dtype: str, args: Args) -> Found:
+    """Flash attention: the fast kernels for 128 wide heads, the generic one for others, another for windows."""
+    name = _among(dtype, (*HALVES, "fp8"))
+    width, heads, kv_heads = positive(args, "dim_qk"), positive(args, "heads"), positive(args, "kv_heads")
+    causal = bool(args.get("causal", True))
+    if width != positive(args, "dim_v"):
+        raise Refusal(f"dim_qk={width}, dim_v={args['dim_v']}: the kernels are written for equal widths")
+    if args.get("window"):
+        if name != "bf16" or width != 128:
+            raise Refusal(f"window with {dtype} and width {width}: the kernel is written for bf16 and 128")
+        sizes: dict[str, Constexpr] = {"batch": positive(args, "batch"), "heads": heads, "kv_heads": kv_heads}
+        return "swa", name, {**sizes, "head_dim": width, "left": int(args["window"]), "right": 0}
+    shape: dict[str, Constexpr] = {"num_heads": heads, "head_dim": width, "causal": causal}
+    if kv_heads != heads:
+        shape["num_kv_heads"] = kv_heads
+    if name == "fp8":
+        return "flash_attn_fp8", name, {**shape, "dtype_str": "fp8"}
+    return ("flash_attn" if width == 128 else "flash_attn_generic"), name, shape
+
+
+def _mla(dtype: str, args: Args) -> Found:
+    _among(dtype, ("fp8",))
+    if positive(args, "heads") != 128:
+        raise Refusal(f"heads={args['heads']}: the kernel is written for 128 heads")
+    return "mla_decode", "fp8", {}
+
+
+def _paged(dtype: str, args: Args) -> Found:
+    """Paged decode over an 8-bit cache; queries are bf16."""
+    _among(dtype, ("fp8",))
+    width, group = positive(args, "dim_qk"), positive(args, "heads") // positive(args, "kv_heads")
+    shape: dict[str, Constexpr] = {
+        "head_dim": width,
+        "query_group_size": group,
+        "query_length": positive(args, "seq_q"),
+    }
+    if args.get("window"):
+        window = {"sliding_window": int(args["window"]), "max_context_partition_num": 4}
+        return "pa_decode_sliding", "bf16", {**PERSISTENT, **shape, **window}
+    return "pa_decode_tile", "bf16", {**PAGED, **shape, "block_size": positive(args, "block_size")}
+
+
+def _rope(dtype: str, args: Args) -> Found:
+    """The fused rotary embedding; the number of tokens is not compiled in."""
+    name = _among(dtype, HALVES)
+    if args.get("rotate_style", "neox") != "neox":
+        raise Refusal(f"rotate_style {args['rotate_style']}: the kernel rotates halves (neox)")
+    return (
+        "fused_rope_cache",
+        name,
+        {
+            "head_dim": positive(args, "head_dim"),
+            "num_q_heads": positive(args, "num_heads"),
+            "num_kv_heads": positive(args, "num_kv_heads"),
+            "block_size": positive(args, "block_size"),
+            "flash_layout": bool(args.get("flash_layout", True)),
+            "apply_scale": bool(args.get("apply_scale", False)),
+            "reuse_freqs_front_part": bool(args.get("reuse_freqs_front_part", True)),
+            "pos_dtype": str(args.get("pos_dtype", "i32")),
+        },
+    )
+
+
+def _topk(dtype: str, args: Args) -> Found:
+    name = _among(dtype, FLOATS)
+    return "topk_gating_softmax", name, {"num_experts": positive(args, "num_experts"), "topk": positive(args, "topk")}
+
+
+def _moe(dtype: str, args: Args) -> Found:
+    """Tokens by experts, on a tile by the rows that one expert sees; 4-bit weights have kernels of their own."""
+    name = element(dtype)
+    rows = positive(args, "M") * positive(args, "TopK") // positive(args, "E")
+    sizes: dict[str, Constexpr] = {
+        "model_dim": positive(args, "Dim1"),
+        "inter_dim": positive(args, "Dim2"),
+        "experts": positive(args, "E"),
+        "topk": positive(args, "TopK"),
+    }
+    if name in ("fp4", "mixed_a8w4"):
+        packed: dict[str, Constexpr] = {"weights": "mxfp4", "BM": 32 if rows <= 32 else 64}
+        return "moe_gemm", "fp4" if name == "fp4" else "fp8", {**sizes, **packed}
+    if name not in ("fp8", "int8", "int4"):
+        raise Refusal(f"dtype {dtype}: the kernels are written for fp8, int8, int4, fp4 and fp8 by fp4")
+    return "moe_gemm", name, {**sizes, "tile_m": 16 if rows <= 16 else 64, "tile_n": 128, "tile_k": 128}
+
+
+def _reduce(dtype: str, args: Args) -> Found:
+    name = _among(dtype, FLOATS)
+    return "moe_reduction", name, {"topk": positive(args, "topk"), "model_dim": positive(args, "model_dim")}
+
+
+SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
+    "rmsnorm": _norm("rmsnorm"),
+    "layernorm": _norm("layernorm"),
+    "softmax": _norm("softmax"),
+    "gemm": _gemm,
+    "preshuffle_gemm": _preshuffle,
+    "fp8_gemm_rowscale": _rowscale,
+    "flash_attn": _flash,
+    "mla_decode": _mla,
+    "pa_decode": _paged,
+    "fused_rope_cache": _rope,
+    "topk_gating_softmax": _topk,
+    "moe_gemm": _moe,
+    "moe_reduce": _reduce,
+}

@@ -1,0 +1,106 @@
+"""Knows how to have Triton turn one case into AMD assembly without a GPU, in a process of its own.
+
+Run as a script by any interpreter that holds Triton; speaks as the FlyDSL worker does: one JSON case a line, one JSON
+answer a line, a greeting first. Torch is not needed: the stand-in is there for the kernels' own imports.
+"""
+
+from __future__ import annotations
+
+import sys
+
+# A script's own folder comes first on the path, and its neighbours' names are nobody's business here.
+del sys.path[0]
+
+import argparse  # noqa: E402
+import importlib.util  # noqa: E402
+import inspect  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import re  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+from types import ModuleType  # noqa: E402
+from typing import Any  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+LDS = re.compile(r"(\.group_segment_fixed_size:\s*)\d+")
+
+
+def load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path.name}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Compiler:
+    """One imported Triton and the kernels of one file."""
+
+    def __init__(self, kernels: Path, arch: str) -> None:
+        if importlib.util.find_spec("torch") is None:
+            load("torch_stand_in", HERE / "torch_stand_in.py").install()
+        self.compiler: Any = importlib.import_module("triton.compiler")
+        self.backend: Any = importlib.import_module("triton.backends.amd.compiler").HIPBackend
+        target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
+        self.target = target("hip", arch, 64)
+        self.kernels = load("triton_baselines", kernels)
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """Compile one case. Triton allots LDS at launch, so the number in its text is 0 and is put right here."""
+        part = json.loads(line)["parts"][0]
+        asked = part["values"]
+        function = getattr(self.kernels, part["launchers"][0])
+        names = list(inspect.signature(function.fn).parameters)
+        signature = {name: asked["signature"][name] for name in names}
+        attributes = {
+            (index,): self.backend.parse_attr("DS" if kind.startswith("*") else "D")
+            for index, (name, kind) in enumerate(signature.items())
+            if kind.startswith("*") or name in asked["aligned"]
+        }
+        source = self.compiler.ASTSource(
+            fn=function, signature=signature, constexprs=asked["constants"], attrs=attributes
+        )
+        done = self.compiler.compile(source, target=self.target, options=asked["options"])
+        return {"status": "ok", "isa": LDS.sub(rf"\g<1>{done.metadata.shared}", done.asm["amdgcn"])}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kernels", type=Path, required=True)
+    parser.add_argument("--arch", default="gfx950")
+    options = parser.parse_args()
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    compilers: list[Compiler] = []
+
+    def say(message: dict[str, Any]) -> None:
+        channel.write(json.dumps(message) + "\n")
+        channel.flush()
+
+    def start() -> dict[str, Any]:
+        compilers.append(Compiler(options.kernels, options.arch))
+        return {"status": "ok"}
+
+    say(guarded(start))
+    if not compilers:
+        return 3
+    for line in sys.stdin:
+        say(guarded(lambda line=line: compilers[0].answer(line)))
+    return 0
+
+
+def guarded(work: Any) -> dict[str, Any]:
+    started = time.perf_counter()
+    try:
+        reply: dict[str, Any] = work()
+    except Exception as error:  # noqa: BLE001  the worker boundary: a kernel may raise anything
+        words = " | ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        reply = {"status": "failed", "error": f"{type(error).__name__}: {words}"[:500]}
+    return {**reply, "seconds": round(time.perf_counter() - started, 3)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
