@@ -15,7 +15,6 @@ from gate.model.shape import (
     Source,
     Stage,
     Weight,
-    canonical,
     compute_shape_id,
     order_key,
 )
@@ -63,8 +62,14 @@ def physical(shape: Shape) -> bytes:
 
 
 def _digest(op_type: str, dtype: str, layout: Mapping[str, Any], args: Mapping[str, Any]) -> bytes:
-    text = f"{op_type}\n{dtype}\n{canonical(layout)}{canonical(args)}"
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    if any(type(value) is float and value.is_integer() for value in args.values()):
+        # To the contract 8192.0 is 8192.
+        args = {
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
+            for name, value in args.items()
+        }
+    text = msgspec.json.encode((op_type, dtype, layout, args), order="sorted")
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def rows(drafts: Iterable[Draft], *, baselines: Mapping[str, tuple[str, ...]]) -> list[Shape]:
