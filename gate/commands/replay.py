@@ -52,6 +52,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--gpus", default="all", show_default=True, help="all, a number, or indices such as 0,2."),
         click.option("--lanes", type=click.IntRange(1, 4), default=2, show_default=True, help="Shapes prepared ahead, per GPU."),
         click.option("--watchdog", type=float, default=1.0, show_default=True, help="Stretches the time limits of a worker's steps."),
+        click.option("--drift", type=click.FloatRange(0.001), default=0.03, show_default=True, help="Stop when a canary moves by this share."),
         click.option("--simulate", metavar="OPTIONS", help="Use the simulated GPU (rehearsal; rows say so).", hidden=True),
     ]  # fmt: skip
     for option in reversed(options):
@@ -182,6 +183,7 @@ def make_settings(
         budget_us=budget_us,
         lanes=options["lanes"],
         timing=timing,
+        drift=options["drift"],
         timeouts={name: limit * options["watchdog"] for name, limit in plain.timeouts.items()},
     )
 

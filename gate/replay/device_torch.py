@@ -14,6 +14,9 @@ from gate.replay.op import Tolerance
 ALIGN_BYTES = 256
 SPREAD_BYTES = 512 * MIB
 FEW_COPIES = 64
+CANARY_COPY_BYTES = 256 * MIB
+CANARY_CYCLES = 100_000
+CANARY_LAUNCHES = 8
 TRIM_SHARE = 0.1
 LEGACY_FLUSH_BYTES = 256 * MIB
 TORCH_NAMES = {
@@ -64,7 +67,8 @@ class TorchDevice:
         self._flush_source: Any = None
         self._flush_sink: Any = None
         self._legacy: Any = None
-        self._copies: tuple[Any, Any] | None = None
+        self._canaries: dict[str, tuple[TorchGraph, TorchGraph]] | None = None
+        self._canary_memory: tuple[Any, Any] | None = None
 
     def _read_facts(self) -> Facts:
         torch = self._torch
@@ -238,16 +242,32 @@ class TorchDevice:
 
     def canary(self, warm: int) -> dict[str, float]:
         torch = self._torch
-        if self._copies is None:
-            source = torch.ones(64 * MIB, dtype=torch.float32, device="cuda")
-            self._copies = (source, torch.empty_like(source))
-        source, destination = self._copies
+        if self._canaries is None:
+            source = torch.ones(CANARY_COPY_BYTES // 4, dtype=torch.float32, device="cuda")
+            destination = torch.empty_like(source)
+            self._canaries = {
+                "spin": self._canary_graphs(lambda: torch.cuda._sleep(CANARY_CYCLES)),
+                "copy": self._canary_graphs(lambda: destination.copy_(source)),
+            }
+            self._canary_memory = (source, destination)
         # An idle GPU, and one fresh from heavy work, runs slower clocks; light work brings both to the same ones.
         for _ in range(warm):
-            torch.cuda._sleep(200_000)
-        spin = self.timed_eager(lambda: torch.cuda._sleep(200_000), 10)
-        copy = self.timed_eager(lambda: destination.copy_(source), 10)
-        return {"spin": sorted(spin)[3], "copy": sorted(copy)[3]}
+            torch.cuda._sleep(CANARY_CYCLES)
+        return {name: self._canary_us(*graphs) for name, graphs in self._canaries.items()}
+
+    def _canary_graphs(self, run: Run) -> tuple[TorchGraph, TorchGraph]:
+        self.run(run)
+
+        def several() -> None:
+            for _ in range(CANARY_LAUNCHES):
+                run()
+
+        return self.capture(several), self.capture(run)
+
+    def _canary_us(self, many: TorchGraph, one: TorchGraph) -> float:
+        # The slope leaves out what a replay or the host's own pace adds.
+        times = self.timed([many] * 4 + [one] * 4, flush=False)
+        return (sorted(times[1:4])[1] - sorted(times[5:8])[1]) / (CANARY_LAUNCHES - 1)
 
     def warm_profiler(self) -> None:
         # Its first use loads and attaches the vendor's tracing library, which takes seconds.

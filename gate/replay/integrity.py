@@ -148,11 +148,11 @@ def stale_output(finding: Finding | None) -> Finding | None:
     return Finding(code="stale_output", status=INCORRECT, text=text)
 
 
-def canary_drift(first: Mapping[str, float], now: Mapping[str, float]) -> str | None:
-    """Check 7. What drifted by more than 3% since the session began, in words, or None."""
+def canary_drift(first: Mapping[str, float], now: Mapping[str, float], limit: float = CANARY_DRIFT) -> str | None:
+    """Check 7. What drifted by more than `limit` (a fraction) since the session began, in words, or None."""
     for name, before in first.items():
         after = now.get(name)
-        if after is not None and before > 0 and abs(after / before - 1.0) > CANARY_DRIFT:
+        if after is not None and before > 0 and abs(after / before - 1.0) > limit:
             return f"the {name} canary went from {before:.1f} to {after:.1f} us ({100 * (after / before - 1):+.1f}%)"
     return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gate.replay.arms import ArmSpec
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
+from gate.replay.integrity import CANARY_DRIFT
 from gate.replay.op import Case
 from gate.replay.timer import GRAPH_BUDGET_US
 
@@ -55,7 +56,8 @@ class Settings:
     """One session. `looks` are block counts at which a comparison may stop; `device` is `gpu` or `sim:...`.
 
     `secret` seeds the input values and is drawn anew per run, so that no kernel can know them; `seed` only orders
-    the blocks. `timing` off means a correctness pass.
+    the blocks. `timing` off means a correctness pass. `drift` is the fraction by which
+    a canary may move before the session stops.
     """
 
     session_id: str
@@ -69,6 +71,7 @@ class Settings:
     budget_us: float = GRAPH_BUDGET_US
     lanes: int = 2
     timing: bool = True
+    drift: float = CANARY_DRIFT
     timeouts: Mapping[str, float] = field(default_factory=lambda: dict(TIMEOUTS))
 
     def timeout_s(self, command: str) -> float:

@@ -40,6 +40,13 @@ class Machine:
     coldness: dict[str, Any] = field(default_factory=dict)
     environments: dict[str, dict[str, str]] = field(default_factory=dict)
     shapes: int = 0
+    canary_range: dict[str, list[float]] = field(default_factory=dict)
+
+    def saw(self, canary: dict[str, float]) -> None:
+        """Keeps the least and the largest reading of each canary."""
+        for name, us in canary.items():
+            low, high = self.canary_range.get(name, [us, us])
+            self.canary_range[name] = [min(low, us), max(high, us)]
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest."""
@@ -48,6 +55,7 @@ class Machine:
             "shapes": self.shapes,
             "floor_us": self.floor_us,
             "canary_us": self.canary,
+            "canary_range_us": self.canary_range,
             "coldness": self.coldness,
             "environments": self.environments,
             "sensors": self.sensor().as_dict(),
@@ -258,7 +266,8 @@ class _Shared:
             except SideLost as lost:
                 crew.bury(lost.side)
                 continue
-            drift = integrity.canary_drift(first, now)
+            machine.saw(now)
+            drift = integrity.canary_drift(first, now, self.settings.drift)
             if drift is None:
                 return
             if attempt + 1 < CANARY_TRIES and not self.settings.device.startswith("sim"):

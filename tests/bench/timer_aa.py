@@ -84,6 +84,7 @@ def main() -> int:
                 f"{spread:>7.3f} {spent:>12.1f}",
                 flush=True,
             )
+            print("       " + " ".join(f"{value:.4f}" for value in ratios), flush=True)
         plan = found[0]["plan"]
         print(
             f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}",
