@@ -48,12 +48,11 @@ _STATES: dict[str, State] = {
 def arm(book: Book, *, shape_id: str, provider: str) -> Arm:
     """The arm of an identity: duplicates never last-wins, invalid times never ok (rules of the results contract)."""
     outcome = book.get(shape_id, provider)
-    refused = book.is_refused(shape_id, provider)
+    refused = book.has_refused and book.is_refused(shape_id, provider)
     if outcome is None:
         return REFUSED if refused else ABSENT
-    several = book.extra.get((shape_id, provider))
-    if several is not None:
-        return _of_several(several)
+    if book.extra and (shape_id, provider) in book.extra:
+        return _of_several(book.extra[shape_id, provider])
     result = of_outcome(outcome)
     return msgspec.structs.replace(result, notes=("refused_partly",)) if refused else result
 

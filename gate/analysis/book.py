@@ -19,6 +19,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[Key, tuple[AnyOutcome, ...]]
     refused: frozenset[Key]
     refused_shapes: frozenset[str]
+    has_refused: bool
 
     def get(self, shape_id: str, provider: str) -> AnyOutcome | None:
         """The row of an identity, or the first of several."""
@@ -27,9 +28,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_refused(self, shape_id: str, provider: str) -> bool:
         """Whether a line of this identity was refused while reading."""
-        return bool(self.refused or self.refused_shapes) and (
-            (shape_id, provider) in self.refused or shape_id in self.refused_shapes
-        )
+        return (shape_id, provider) in self.refused or shape_id in self.refused_shapes
 
     def __iter__(self) -> Iterator[AnyOutcome]:
         for of_provider in self.rows.values():
@@ -47,12 +46,14 @@ def open_book(results: Results | MeasuredResults) -> Book:
     extra: dict[Key, tuple[AnyOutcome, ...]] = {}
     for outcome in results.outcomes:
         of_provider = rows.setdefault(outcome.provider, {})
-        first = of_provider.setdefault(outcome.shape_id, outcome)
-        if first is not outcome:
-            key = (outcome.shape_id, outcome.provider)
-            extra[key] = (*extra.get(key, (first,)), outcome)
+        if outcome.shape_id not in of_provider:
+            of_provider[outcome.shape_id] = outcome
+            continue
+        key = (outcome.shape_id, outcome.provider)
+        extra[key] = (*extra.get(key, (of_provider[outcome.shape_id],)), outcome)
     return Book(
         rows=rows,
+        has_refused=bool(results.problems),
         extra=extra,
         refused=frozenset(_keys(results.problems)),
         refused_shapes=frozenset(p.shape_id for p in results.problems if p.shape_id and not p.provider),

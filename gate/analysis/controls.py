@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,7 +68,7 @@ def _sample(op_type: str, provider: str, old: Arm, new: Arm, policy: Policy, sta
         return None
     if was.timing_method != now.timing_method or was.cache_state != now.cache_state:
         return None
-    if any(getattr(was, field) != getattr(now, field) for field in policy.environment.incomparable):
+    if _of_stack(policy.environment.incomparable)(was) != _of_stack(policy.environment.incomparable)(now):
         return None
     return Sample(
         provider=provider,
@@ -73,6 +76,12 @@ def _sample(op_type: str, provider: str, old: Arm, new: Arm, policy: Policy, sta
         log_ratio=math.log(new.time_us) - math.log(old.time_us),
         same_session=was.session_id is not None and was.session_id == now.session_id,
     )
+
+
+@lru_cache(maxsize=8)
+def _of_stack(fields: tuple[str, ...]) -> Callable[[AnyOutcome], Any]:
+    """Reads the fields that must be equal, in one call."""
+    return attrgetter(*fields) if fields else lambda outcome: ()
 
 
 def _changed(was: AnyOutcome, now: AnyOutcome) -> bool:

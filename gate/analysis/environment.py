@@ -17,7 +17,8 @@ STACK_FIELDS = (
     "triton_version",
     "sglang_commit",
 )
-ROW_FIELDS = ("timing_method", "cache_state", "candidate_commit")
+# The candidate's own versions are what is judged: shown, and no difference of the environment.
+ROW_FIELDS = ("timing_method", "cache_state", "candidate_commit", "flydsl_version", "llvm_version", "kernels_sha")
 COMPARED = frozenset({*STACK_FIELDS, "timing_method", "cache_state"})
 _of_stack = attrgetter(*STACK_FIELDS)
 _of_row = attrgetter(*ROW_FIELDS)

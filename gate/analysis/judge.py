@@ -143,7 +143,7 @@ def _decision(
         geomean=outcome.standing,
         rows=found,
         environment=environment.compare(*books, {cell.candidate for cell in cells}),
-        controls=moved.movements,
+        controls=() if codegen else moved.movements,
         standings=standing_groups.standings(cells, found),
         geomean_tests=tests,
         problems=_problems(inputs, books, moved, refused_design),

@@ -46,10 +46,12 @@ def _launch_floor(gpu: str, times: list[float], policy: Policy) -> float | None:
 
 
 def near_floor(outcome: AnyOutcome | None, floors: Mapping[str, float], policy: Policy) -> bool:
-    """Whether a row's time is mostly launch floor (only the one-launch graph carries it)."""
-    if outcome is None or outcome.timing_method != "cudagraph" or outcome.median_us is None:
+    """Whether a row's time is mostly launch floor: the row says so itself, or it is a one-launch graph near it."""
+    if outcome is None or outcome.median_us is None:
         return False
-    floor = floors.get(outcome.gpu or "")
+    if outcome.dispatch_bound is not None or outcome.timing_method != "cudagraph":
+        return outcome.dispatch_bound is True
+    floor = floors.get(outcome.gpu or "") if outcome.floor_us is None else outcome.floor_us
     return floor is not None and outcome.median_us <= floor * (1 + policy.noise.floor_share)
 
 

@@ -66,11 +66,19 @@ def _paired(pair: Pair, estimate: Estimate, policy: Policy, *, slow: bool, suspe
         return Ruling(verdict="inconclusive", reasons=("unconfirmed", *estimate.notes), suspect=True)
     if fast:
         return Ruling(verdict="improved", reasons=("faster", *estimate.notes))
+    if _hidden(pair):
+        return Ruling(verdict="inconclusive", reasons=("floor_limited", *estimate.notes))
     if estimate.hi < not_slower_log(pair, policy):
         over = estimate.lo > math.log1p(policy.thresholds.slower)
         return Ruling(verdict="unchanged", reasons=("under_ceiling" if over else "within_noise", *estimate.notes))
     unstable = pair.base.notes + pair.head.notes
     return Ruling(verdict="inconclusive", reasons=tuple(dict.fromkeys(("wide_interval", *estimate.notes, *unstable))))
+
+
+def _hidden(pair: Pair) -> bool:
+    """Whether both arms take no longer than an empty kernel: such times cannot show that a kernel is no slower."""
+    arms = (pair.base.outcome, pair.head.outcome)
+    return all(outcome is not None and outcome.dispatch_bound is True for outcome in arms)
 
 
 def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) -> Ruling:

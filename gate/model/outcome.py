@@ -129,10 +129,15 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     driver_version: str | None = None
     torch_version: str | None = None
     triton_version: str | None = None
+    flydsl_version: str | None = None
+    llvm_version: str | None = None
+    kernels_sha: str | None = None
     sglang_commit: str | None = None
     effective_gbps: float | None = None
     effective_tflops: float | None = None
     isa_sha: str | None = None
+    floor_us: float | None = None
+    dispatch_bound: bool | None = None
 
 
 AnyOutcome = Outcome | Measured

@@ -189,6 +189,11 @@ def test_two_ok_rows_of_one_identity_are_not_comparable() -> None:
     assert decision.gate == "no_verdict"
 
 
+def test_the_very_same_row_twice_is_a_duplicate_too() -> None:
+    row = build.row(build.decide(LEDGER, BASE, Results(outcomes=(*HEAD.outcomes, HEAD.outcomes[16]))), 4)
+    assert (row.verdict, row.reasons) == ("not_comparable", ("duplicate",))
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_one_ok_row_among_others_counts_wherever_it_stands(first: bool) -> None:
     failed = msgspec.structs.replace(HEAD.outcomes[16], benchmark_status="failed", median_us=None)

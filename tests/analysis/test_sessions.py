@@ -151,3 +151,22 @@ def test_the_plan_names_open_rows_for_the_next_look_and_suspects_for_the_confirm
     assert plan.confirm == (LEDGER.shapes[2].shape_id,)
     assert plan.again == (LEDGER.shapes[5].shape_id,)
     assert (plan.blocks, plan.processes) == (16, 2)
+
+
+def test_a_kernel_no_longer_than_an_empty_one_is_never_cleared_and_still_caught() -> None:
+    bound = {"dispatch_bound": True, "floor_us": 3.0}
+    base = build.edit(build.run(LEDGER, seed=1), 0, LEDGER, **bound)
+    head = build.edit(build.run(LEDGER, seed=2), 0, LEDGER, **bound)
+    row = build.row(build.decide(LEDGER, base, head), 0)
+    assert (row.verdict, row.reasons) == ("inconclusive", ("floor_limited",))
+    slow = build.edit(build.run(LEDGER, seed=2, factors={0: 2.0}), 0, LEDGER, **bound)
+    assert build.row(build.decide(LEDGER, base, slow), 0).verdict == "regressed"
+
+
+def test_the_candidates_own_version_is_shown_and_is_no_difference_of_the_stack() -> None:
+    base, head = (
+        build.run(LEDGER, seed=seed, flydsl_version=f"0.{seed}", torch_version=f"2.{seed}") for seed in (1, 2)
+    )
+    found = build.decide(LEDGER, base, head).environment
+    assert (found.base["flydsl_version"], found.head["flydsl_version"]) == ("0.1", "0.2")
+    assert found.differences == ("torch_version",)
