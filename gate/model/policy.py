@@ -71,7 +71,7 @@ class Confirm(_Table, frozen=True, kw_only=True):
         msgspec.Meta(
             ge=1, le=8, description="Fresh process pairs that the confirming session's blocks are spread over."
         ),
-    ] = 2
+    ] = 4
 
 
 class GeomeanGate(_Table, frozen=True, kw_only=True):
