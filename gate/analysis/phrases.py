@@ -16,7 +16,7 @@ _NEXT: dict[str, str] = {
     "nothing_measured": "make the head run produce results, then judge again",
     "first_run": "record a baseline on the base commit, then judge again",
     "nothing_compared": "measure base and head on one stack, then judge again",
-    "coverage": "measure the rows that are missing, then judge again",
+    "coverage": "measure or repair the rows that were not compared, then judge again",
     "refused_rows": "correct the refused rows named under problems, then judge again",
     "ledger_refused": "re-import the ledger, then judge again",
     "mixed_kinds": "judge times against times and machine code against machine code",

@@ -49,16 +49,21 @@ def write_inputs(folder: Path, *, rows: int, blocks: int) -> None:
                     file.write(store.encode(row) + b"\n")
 
 
-def measure(folder: Path) -> tuple[float, float, int]:
-    """Wall seconds, peak memory in GB and exit code of one `gate judge`."""
+def measure(folder: Path) -> tuple[float, float, float, int]:
+    """Wall and processor seconds, peak memory in GB and exit code of one `gate judge`."""
     command = [sys.executable, "-m", "gate", "judge", "--out", str(folder / "out"), "--today", "2026-06-01"]
     for option, name in (("ledger", "shape_ledger.jsonl"), ("matrix", "baseline_matrix.yaml")):
         command += [f"--{option}", str(folder / name)]
     command += ["--base", str(folder / "base.jsonl"), "--head", str(folder / "head.jsonl")]
-    start = time.perf_counter()
+    before, start = _cpu(), time.perf_counter()
     code = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
     wall = time.perf_counter() - start
-    return wall, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, code
+    return wall, _cpu() - before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6, code
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -67,15 +72,17 @@ def main() -> None:
     parser.add_argument("--sizes", default="800,10000,100000,1000000")
     parser.add_argument("--blocks", type=int, default=0)
     given = parser.parse_args()
-    print(f"{'rows a side':>12} {'shapes':>8} {'blocks':>6} {'MB a side':>9} {'wall s':>7} {'peak GB':>8} exit")
+    print(
+        f"{'rows a side':>12} {'shapes':>8} {'blocks':>6} {'MB a side':>9} {'wall s':>7} {'cpu s':>7} {'peak GB':>8} exit"
+    )
     for rows in (int(size) for size in given.sizes.split(",")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_inputs(folder, rows=rows, blocks=given.blocks)
             size = (folder / "head.jsonl").stat().st_size / 1e6
-            wall, memory, code = measure(folder)
+            wall, cpu, memory, code = measure(folder)
         print(
-            f"{rows:>12,} {rows // PER_SHAPE:>8,} {given.blocks:>6} {size:>9.0f} {wall:>7.2f} {memory:>8.2f} {code}",
+            f"{rows:>12,} {rows // PER_SHAPE:>8,} {given.blocks:>6} {size:>9.0f} {wall:>7.2f} {cpu:>7.2f} {memory:>8.2f} {code}",
             flush=True,
         )
 
