@@ -72,19 +72,16 @@ def main() -> None:
     parser.add_argument("--sizes", default="800,10000,100000,1000000")
     parser.add_argument("--blocks", type=int, default=0)
     given = parser.parse_args()
-    print(
-        f"{'rows a side':>12} {'shapes':>8} {'blocks':>6} {'MB a side':>9} {'wall s':>7} {'cpu s':>7} {'peak GB':>8} exit"
-    )
+    columns = ("rows a side", "shapes", "blocks", "MB a side", "wall s", "cpu s", "peak GB", "exit")
+    print("".join(f"{name:>12}" for name in columns))
     for rows in (int(size) for size in given.sizes.split(",")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_inputs(folder, rows=rows, blocks=given.blocks)
             size = (folder / "head.jsonl").stat().st_size / 1e6
             wall, cpu, memory, code = measure(folder)
-        print(
-            f"{rows:>12,} {rows // PER_SHAPE:>8,} {given.blocks:>6} {size:>9.0f} {wall:>7.2f} {cpu:>7.2f} {memory:>8.2f} {code}",
-            flush=True,
-        )
+        cells = (f"{rows:,}", f"{rows // PER_SHAPE:,}", str(given.blocks), f"{size:.0f}", f"{wall:.2f}", f"{cpu:.2f}")
+        print("".join(f"{cell:>12}" for cell in (*cells, f"{memory:.2f}", str(code))), flush=True)
 
 
 if __name__ == "__main__":
