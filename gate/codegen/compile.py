@@ -125,7 +125,7 @@ def compile_cases(
     unique = _with_sources(unique_cases(cases), kernels_dir)
     of_triton = toolchain is not None and toolchain.triton_version is not None
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
-    places = _places(unique, tools, cache_dir)
+    places = _places(unique, tools, cache_dir, installed_torch=installed_torch)
     records: dict[str, CodegenRecord] = {}
 
     def keep(case: CompileCase, reply: Reply) -> None:
@@ -167,8 +167,12 @@ def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[Co
     return tuple(msgspec.structs.replace(case, source_sha=sources.sha(case.parts)) for case in cases)
 
 
-def _places(cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None) -> dict[str, Path]:
-    worker_sha = cache.sources_sha(*([TRITON_WORKER, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]))
+def _places(
+    cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None, *, installed_torch: bool = False
+) -> dict[str, Path]:
+    scripts = [TRITON_WORKER, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]
+    # What a kernel reads of torch may differ between torch and the stand-in, so their answers lie apart.
+    worker_sha = cache.sources_sha(*scripts) + ("-torch" if installed_torch else "")
     directory = cache_dir or Path()
     return {case.compile_key: cache.entry_path(directory, tools, case, worker_sha=worker_sha) for case in cases}
 
@@ -189,10 +193,13 @@ def _answers(
 
 def cached_isa(record: CodegenRecord, cache_dir: Path) -> str | None:
     """Return the assembly a record was read from, where the cache still holds it."""
-    place = _places([cache.case_of(record)], record.toolchain, cache_dir)[record.compile_key]
-    reply = cache.read_entry(place)
-    text = reply.get("isa") if reply else None
-    return text if isinstance(text, str) else None
+    for installed_torch in (False, True):
+        places = _places([cache.case_of(record)], record.toolchain, cache_dir, installed_torch=installed_torch)
+        reply = cache.read_entry(places[record.compile_key])
+        text = reply.get("isa") if reply else None
+        if isinstance(text, str):
+            return text
+    return None
 
 
 def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenRecord:
