@@ -17,7 +17,7 @@ from gate.analysis.standings import of_rows, weighted_geomean
 from gate.model.decision import Decision, Geomean, RowFinding
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix, MatrixProvider
-from gate.model.outcome import Results
+from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
 from gate.model.report import HostCost, OpTally, OpWeight, Pull, Rollup, Standoff
 from gate.model.shape import Shape, Source, Weight
@@ -26,10 +26,13 @@ from gate.model.shape import Shape, Source, Weight
 LEVEL = 0.95
 MOST_PULLS = 20
 NOTHING = Results(outcomes=())
+AnyResults = Results | MeasuredResults
 Judged = tuple[Cell, RowFinding]
 
 
-def rollup(decision: Decision, *, head: Results, base: Results = NOTHING, matrices: Mapping[str, Matrix]) -> Rollup:
+def rollup(
+    decision: Decision, *, head: AnyResults, base: AnyResults = NOTHING, matrices: Mapping[str, Matrix]
+) -> Rollup:
     """The roll-up of a decision and the results it was made from.
 
     Arms are taken exactly as the judge takes them: duplicates, impossible and refused rows have no time here either.

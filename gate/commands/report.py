@@ -12,7 +12,7 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files
-from gate.commands.judged import DECISION_FILE
+from gate.commands.judged import DECISION_FILE, without_collector
 from gate.model.decision import Decision
 from gate.model.problem import Problem, UnusableInput
 from gate.model.report import Rollup, Trend
@@ -70,8 +70,8 @@ def read_job(
         decision=decision,
         rollup=rollup(
             decision,
-            head=judge_files.read_results(rows) if rows else NOTHING,
-            base=judge_files.read_results(base) if base else NOTHING,
+            head=judge_files.read_measured(rows) if rows else NOTHING,
+            base=judge_files.read_measured(base) if base else NOTHING,
             matrices=judge_files.read_matrices(matrix) if matrix else {},
         ),
         out=out or source,
@@ -156,11 +156,10 @@ def write_all(job: Job) -> list[str]:
 
 
 def _run(write: Callable[[Job], list[str]], *, as_json: bool, **inputs: Any) -> int:
-    job = read_job(**inputs)
-    if as_json:
-        click.echo(store.encode(job.rollup))
-        return 0
-    click.echo(f"written to {job.out}: {', '.join(write(job))}")
+    with without_collector():
+        job = read_job(**inputs)
+        told = store.encode(job.rollup) if as_json else f"written to {job.out}: {', '.join(write(job))}"
+    click.echo(told)
     return 0
 
 

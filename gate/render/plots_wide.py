@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter
 
 from gate.model.decision import Decision
 from gate.model.report import OpCover, Rollup, Trend
+from gate.render import words
 from gate.render.plot_style import BAD, DOUBT, GRID, INK, MARKERS, MUTED, PAPER, SERIES, Plot, canvas, short
 from gate.render.plots import MOST_POINTS, density, log_axis
 
@@ -97,7 +98,7 @@ def trend(history: Sequence[Trend]) -> Plot:
     axes.set_ylabel("speedup")
     axes.legend(loc="best")
     left = f"; the first {MOST_SERIES} of {len(series)} series" if len(series) > MOST_SERIES else ""
-    return Plot(name, title, f"{len(commits):,} commits{left}.", figure)
+    return Plot(name, title, f"{words.count(len(commits), 'commit')}{left}.", figure)
 
 
 def noise(rollup: Rollup) -> Plot:
