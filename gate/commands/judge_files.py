@@ -23,10 +23,23 @@ T = TypeVar("T")
 
 
 def found(path: Path, name: str) -> list[Path]:
-    """`path` itself, or every `<op>/<name>` (or `<name>`) in a folder, in name order."""
+    """`path` itself, or every `<op>/<name>` (or `<name>`) in a folder, in name order.
+
+    A folder of frozen ledgers holds results under `<op>/baselines/<arch or gpu>/`. Raises UnusableInput where an op
+    has several of them, as only one can be meant.
+    """
     if not path.is_dir():
         return [path]
-    return sorted([*path.glob(name), *path.glob(f"*/{name}")])
+    direct = sorted([*path.glob(name), *path.glob(f"*/{name}")])
+    if direct:
+        return direct
+    frozen = sorted(path.glob(f"*/baselines/*/{name}"))
+    ops = [file.parents[2].name for file in frozen]
+    double = sorted({op for op in ops if ops.count(op) > 1})
+    if double:
+        what = f"several baselines of {double[0]}"
+        raise UnusableInput(Problem(what=what, file=str(path), fix="name the file of the GPU that head ran on"))
+    return frozen
 
 
 def _each(path: Path, name: str, read: Callable[[Path], T]) -> list[T]:

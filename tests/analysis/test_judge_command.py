@@ -150,6 +150,20 @@ def test_folders_hold_one_op_each(tmp_path: Path) -> None:
     assert {row["op_type"] for row in decision(tmp_path)["rows"]} == set(ops)
 
 
+def test_base_may_be_a_folder_of_frozen_ledgers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = lay_out(tmp_path)
+    frozen = tmp_path / "frozen" / "rmsnorm" / "baselines" / "MI350X" / "benchmark_results.jsonl"
+    frozen.parent.mkdir(parents=True)
+    frozen.write_text((tmp_path / "base.jsonl").read_text())
+    command[command.index("--base") + 1] = str(tmp_path / "frozen")
+    assert run(command) == 0
+    other = tmp_path / "frozen" / "rmsnorm" / "baselines" / "H200" / "benchmark_results.jsonl"
+    other.parent.mkdir()
+    other.write_text("")
+    assert run(command) == 2
+    assert "several baselines of rmsnorm" in capsys.readouterr().err
+
+
 def test_policy_explain_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "policy.toml").write_text("[thresholds]\nslower = 0.02\n")
     assert run(["policy", "explain", "--policy", str(tmp_path / "policy.toml")]) == 0
