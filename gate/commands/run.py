@@ -15,6 +15,7 @@ from gate.codegen.compile import CANARIES
 from gate.codegen.diff import compare_all
 from gate.codegen.keys import OPS
 from gate.commands import judge_files, judged, machine_code
+from gate.commands.codegen_inputs import thresholds
 from gate.commands.ledger_files import lock_problems, op_folders
 from gate.ledgers.freeze import LOCK_FILE
 from gate.model.codegen import CodegenRecord
@@ -149,7 +150,7 @@ def decide(job: Job) -> Decision:
     work = machine_code.plan(ledger.shapes)
     head = compiled(work, job)
     base = stored(work, job)
-    changes = {change.compile_key: change for change in compare_all(base, head)}
+    changes = {change.compile_key: change for change in compare_all(base, head, thresholds(policy.codegen))}
     head_rows = machine_code.outcomes(ledger.shapes, work, records=head, matrices=matrices)
     write_results(job.out, head_rows, ledger.shapes)
     base_rows = machine_code.outcomes(ledger.shapes, work, records=base, matrices=matrices) if base else []
