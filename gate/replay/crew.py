@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gate.replay.arms import ArmSpec
@@ -34,18 +35,23 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}
         self.chips: dict[str, dict[str, Any]] = {}
         self.restarts = 0
-        self._copy_us: dict[int, float] = {}
 
-    def start(self, sides: Iterable[str]) -> None:
-        """Starts the workers that are not running, together. Raises SideLost or NoDevice."""
+    def start(self, sides: Iterable[str], *, hold: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        """Starts the workers that are not running, together; they open the GPU inside `hold`, since others feel that.
+
+        Raises SideLost or NoDevice.
+        """
         greeting = {"do": "hello", "device": self.settings.device}
         fresh = [side for side in dict.fromkeys(sides) if side not in self.links]
         try:
             for side in fresh:
                 self.links[side] = self._launch(side, self.settings.arms[side])
-            numbers = {side: self._send(side, greeting) for side in fresh}
-            for side, number in numbers.items():
-                self._welcome(side, self._receive(side, number, greeting))
+            self.ask_together([(side, {**greeting, "do": "wake"}) for side in fresh])
+            if fresh:
+                with hold():
+                    replies = self.ask_together([(side, greeting) for side in fresh])
+                for side, reply in zip(fresh, replies, strict=True):
+                    self._welcome(side, reply)
         except SideLost:
             # A worker that was not heard yet must not pass for one that was.
             for side in fresh:
@@ -56,10 +62,6 @@ class Crew:
         if reply["status"] != "ok":
             raise NoDevice(f"{side}: {reply['reason']}")
         self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
-
-    def has(self, sides: Iterable[str]) -> bool:
-        """Whether all these sides are running."""
-        return all(side in self.links for side in sides)
 
     def _launch(self, side: str, spec: ArmSpec) -> Link:
         log = self.settings.folder / "logs" / f"{self.name}-{side}.log"
@@ -95,10 +97,6 @@ class Crew:
             return self.links[side].receive(number, what=message["do"], timeout_s=timeout_s)
         except WorkerDied as death:
             raise SideLost(side, message.get("arm"), death) from None
-
-    def canary_copy(self, side: str, now: Reply) -> float:
-        """The copy canary that this side's process gave first: where its buffers lie moves it from process to process."""
-        return self._copy_us.setdefault(self.links[side].pid, float(now.get("copy", 0.0)))
 
     def bury(self, side: str) -> None:
         """Ends a side's worker for good; the next `start` makes a fresh one."""

@@ -19,6 +19,9 @@ PROFILE_RATIO = (0.8, 1.25)
 # The sheet's peaks are not beaten, but a clock a little above the rated one is real.
 PHYSICS_SLACK = 1.02
 CANARY_DRIFT = 0.03
+# The copy canary is recorded but not judged: on an H200 it reads 127 or 141 us in one and the same process while
+# kernels' own times stay within 0.2%; memory that slows down shows in the control arms.
+JUDGED_CANARIES = ("spin",)
 
 FAILED, INCORRECT = "failed", "incorrect"
 
@@ -150,8 +153,8 @@ def stale_output(finding: Finding | None) -> Finding | None:
 
 def canary_drift(first: Mapping[str, float], now: Mapping[str, float], limit: float = CANARY_DRIFT) -> str | None:
     """Check 7. What drifted by more than `limit` (a fraction) since the session began, in words, or None."""
-    for name, before in first.items():
-        after = now.get(name)
+    for name in JUDGED_CANARIES:
+        before, after = first.get(name, 0.0), now.get(name)
         if after is not None and before > 0 and abs(after / before - 1.0) > limit:
             return f"the {name} canary went from {before:.1f} to {after:.1f} us ({100 * (after / before - 1):+.1f}%)"
     return None

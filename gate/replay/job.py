@@ -15,6 +15,7 @@ from gate.replay.timer import GRAPH_BUDGET_US
 
 # Seconds a worker may take for one command before it counts as hung.
 TIMEOUTS: dict[str, float] = {
+    "wake": 180,
     "hello": 180,
     "open": 300,
     "pilot": 180,

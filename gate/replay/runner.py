@@ -262,12 +262,11 @@ class _Shared:
                 crew.start([side])
                 with machine.token.hold():
                     now = crew.ask(side, {"do": "canary"}).get("canary", {})
-                first = {"spin": machine.canary["spin"], "copy": crew.canary_copy(side, now)}
             except SideLost as lost:
                 crew.bury(lost.side)
                 continue
             machine.saw(now)
-            drift = integrity.canary_drift(first, now, self.settings.drift)
+            drift = integrity.canary_drift(machine.canary, now, self.settings.drift)
             if drift is None:
                 return
             if attempt + 1 < CANARY_TRIES and not self.settings.device.startswith("sim"):

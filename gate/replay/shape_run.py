@@ -128,10 +128,7 @@ class ShapeRun:
 
     def _attempt(self, look: int, blocks: range) -> None:
         sides = dict.fromkeys(arm.side for arm in self._alive())
-        if not self.crew.has(sides):
-            # Creating a GPU context is felt by whoever measures meanwhile.
-            with self.token.hold():
-                self.crew.start(sides)
+        self.crew.start(sides, hold=self.token.hold)
         self._drop()
         self._open()
         with self.token.hold():
@@ -139,8 +136,9 @@ class ShapeRun:
             plans = self._plans(estimates)
             for arm in self._alive():
                 self.results[arm].plan = plans[arm]
-                self._ask(arm, {"do": "build", "plan": plans[arm]})
-        self._together({"do": "capture"})
+                if self._ask(arm, {"do": "build", "plan": plans[arm]}) is not None:
+                    # Making a graph allocates on the device, which a measurement on it would feel.
+                    self._ask(arm, {"do": "capture"})
         with self.token.hold():
             self._check()
             if self.settings.timing:
@@ -277,14 +275,6 @@ class ShapeRun:
         self.results[arm].gpu_us += gpu_us
         self.token.gpu_us += gpu_us
         return reply if self._judged(arm, reply) else None
-
-    def _together(self, message: Reply) -> None:
-        alive = self._alive()
-        started = time.perf_counter()
-        replies = self.crew.ask_together([(arm.side, {**message, "arm": str(arm)}) for arm in alive])
-        self.spent_s[message["do"]] += time.perf_counter() - started
-        for arm, reply in zip(alive, replies, strict=True):
-            self._judged(arm, reply)
 
     def _timed(self, side: str, message: Reply) -> Reply:
         started = time.perf_counter()

@@ -6,7 +6,9 @@ private copy of standard output, because kernels and runtimes print there.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -41,6 +43,14 @@ class Worker:
         if self.device is None:
             raise DeviceError("no device is open", fatal=True)
         return self.device
+
+    def wake(self, message: Reply) -> Reply:
+        """Imports what takes long and touches no GPU."""
+        if message["device"] == "gpu":
+            for name in ("torch", "triton"):
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(name)
+        return {}
 
     def hello(self, message: Reply) -> Reply:
         self.device = open_device(message["device"])
@@ -128,7 +138,7 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
+        "wake", "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 
