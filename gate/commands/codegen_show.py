@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import msgspec
 
 from gate import store
 from gate.codegen.compile import cached_isa
-from gate.codegen.diff import compare
+from gate.codegen.diff import compare, compare_all
 from gate.codegen.loops import Loop, hot_loop
 from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
-from gate.commands.codegen_inputs import FILE, cache_home, codegen_policy, read_records, thresholds
+from gate.commands.codegen_inputs import FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
 from gate.resources import templates_dir
@@ -34,22 +35,36 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("show")
-@click.argument("key")
+@click.argument("key", required=False)
 @click.option("--base", type=click.Path(path_type=Path), help="Recorded folder of base.")
 @click.option("--head", type=click.Path(path_type=Path), required=True, help="Recorded folder of head.")
 @click.option("--arch", default="gfx950", show_default=True, help="Which baseline of a folder of ledgers.")
 @click.option("--html", type=FILE, help="Write a page of its own instead, with nothing to load from elsewhere.")
+@click.option("--pages", type=FOLDER, help="Write a page for every kernel that changed, and index.json: key to page.")
 @click.option("--policy", type=FILE, help="Policy file. Default: the defaults.")
-def command(key: str, base: Path | None, head: Path, arch: str, html: Path | None, policy: Path | None) -> None:
+def command(
+    key: str | None,
+    base: Path | None,
+    head: Path,
+    arch: str,
+    html: Path | None,
+    pages: Path | None,
+    policy: Path | None,
+) -> None:
     """Show one kernel: KEY is a compile key, or a part of one that names it alone.
 
     The hot loop is read from the assembly in the user's cache; after the cache is emptied, record again.
     """
+    if (key is None) == (pages is None):
+        raise WrongUsage(Problem(what="show needs exactly one of KEY and --pages", file=""))
     before = read_records(base, arch) if base else {}
     after = read_records(head, arch)
-    name = chosen(key, {**before, **after})
-    rules, _ = codegen_policy(policy)
-    view = view_of(before.get(name), after.get(name), compare(before.get(name), after.get(name), thresholds(rules)))
+    limits = thresholds(codegen_policy(policy)[0])
+    if pages is not None:
+        write_pages(compare_all(before, after, limits), pages)
+        return
+    name = chosen(key or "", {**before, **after})
+    view = view_of(compare(before.get(name), after.get(name), limits))
     if html is not None:
         store.write_text(html, page(view))
         click.echo(f"written: {html}", err=True)
@@ -68,8 +83,23 @@ def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:
     raise WrongUsage(Problem(what=what, file="", fix="give more of the compile key"))
 
 
-def view_of(base: CodegenRecord | None, head: CodegenRecord | None, change: CodegenChange) -> View:
+def write_pages(changes: Sequence[CodegenChange], folder: Path) -> None:
+    """One page per kernel that changed, named by the hash of its key: a key is longer than a file name may be."""
+    names = {
+        change.compile_key: f"{hashlib.sha256(change.compile_key.encode()).hexdigest()[:16]}.html"
+        for change in changes
+        if change.verdict not in ("same", "still_failing")
+    }
+    for change in changes:
+        if change.compile_key in names:
+            store.write_text(folder / names[change.compile_key], page(view_of(change)))
+    store.write_json(folder / "index.json", names)
+    click.echo(f"{len(names)} pages in {folder}", err=True)
+
+
+def view_of(change: CodegenChange) -> View:
     """What there is to show of one kernel."""
+    base, head = change.base, change.head
     old, new = _loop(base), _loop(head)
     return View(
         change=change,

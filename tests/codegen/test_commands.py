@@ -168,6 +168,18 @@ def test_the_page_escapes_and_loads_nothing(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in text and "<script" not in text and "http" not in text
 
 
+def test_pages_of_all_that_changed_and_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = folder(tmp_path / "base", record(), record("softmax"))
+    head = folder(tmp_path / "head", record(isa_sha="c" * 16), record("softmax"), record("rmsnorm"))
+    pages = tmp_path / "pages"
+    assert run(["codegen", "show", "--base", base, "--head", head, "--pages", str(pages)]) == 0
+    index = json.loads((pages / "index.json").read_text())
+    assert set(index) == {"gemm/bf16/x=1", "rmsnorm/bf16/x=1"}
+    assert "gemm/bf16/x=1" in (pages / index["gemm/bf16/x=1"]).read_text()
+    assert run(["codegen", "show", "--head", head]) == 64
+    assert "exactly one of KEY and --pages" in capsys.readouterr().err
+
+
 def test_triage_writes_the_shapes_that_must_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("rmsnorm", {"M": 1, "N": 512}), ("rmsnorm", {"M": 2, "N": 512}), ("rmsnorm", {"M": 1, "N": 1024})]
     ledgers = ledger(tmp_path / "led", *rows)
