@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gate.model.decision import Decision, RowFinding
 from gate.model.report import Rollup
@@ -30,6 +30,8 @@ from gate.render.plot_style import (
 MOST_POINTS = 3_000
 MOST_OPS = 24
 MOST_INTERVALS = 24
+_NARROW, _FLAT = 6.0, 1.6  # Largest over smallest value.
+_FINE = (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
 _STYLE_OF = {"regressed": (BAD, "X", "slower"), "waived": (DOUBT, "D", "waived"), "improved": (GOOD, "^", "faster")}
 _STYLE_OF |= {"inconclusive": (DOUBT, "s", "too noisy to tell"), "not_comparable": (DOUBT, "v", "not comparable")}
 _CODE_STYLE_OF = {"fail": (BAD, "X", "worse"), "warn": (DOUBT, "D", "worth a look")}
@@ -37,8 +39,11 @@ _PLAIN = (SERIES[0], "o", "no change to act on")
 
 
 def log_axis(axis: Any, *, unit: str = "") -> None:
-    """Plain numbers on a logarithmic axis: 0.5, 1, 2, not powers of ten."""
-    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    """Plain numbers on a logarithmic axis: 0.5, 1, 2, not powers of ten, and finer ones where it spans little."""
+    low, high = axis.get_data_interval()
+    span = high / low if low > 0 else math.inf
+    steps = _FINE if span < _NARROW else (1.0, 2.0, 5.0)
+    axis.set_major_locator(MaxNLocator(6) if span < _FLAT else LogLocator(base=10, subs=steps, numticks=50))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}{unit}"))
     axis.set_minor_formatter(NullFormatter())
 
