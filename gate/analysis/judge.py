@@ -136,7 +136,7 @@ def _decision(
         headline=outcome.headline,
         reasons=outcome.reasons,
         summary=phrases.summary(outcome, counts, cover),
-        next_step=phrases.next_step(outcome),
+        next_step=phrases.next_step(outcome, found),
         kind="codegen" if codegen else "timing",
         counts=counts,
         coverage=cover,

@@ -12,6 +12,7 @@ from gate.model.policy import Policy
 from gate.model.reasons import sentence
 
 MOST_SHAPES = 20
+CODE_SEVERITY = {"fail": 0, "warn": 1}
 _NEXT: dict[str, str] = {
     "nothing_measured": "make the head run produce results, then judge again",
     "first_run": "record a baseline on the base commit, then judge again",
@@ -42,7 +43,8 @@ _NEXT: dict[str, str] = {
 def summary(outcome: Outcome, counts: Mapping[str, int], cover: Coverage) -> str:
     """One sentence of numbers, then the first reason in words."""
     told = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts.items() if n and verdict != "total")
-    return f"{counts['total']} rows: {told or 'none'}; {cover.judged} of {cover.required} judged. {_capital(outcome)}."
+    rows = "1 row" if counts["total"] == 1 else f"{counts['total']} rows"
+    return f"{rows}: {told or 'none'}; {cover.judged} of {cover.required} judged. {_capital(outcome)}."
 
 
 def _capital(outcome: Outcome) -> str:
@@ -50,13 +52,49 @@ def _capital(outcome: Outcome) -> str:
     return text[:1].upper() + text[1:]
 
 
-def next_step(outcome: Outcome) -> str:
+def next_step(outcome: Outcome, findings: Sequence[RowFinding] = ()) -> str:
     """What to do, from the first reason that has an answer."""
+    if outcome.reasons == ("no_time_measured",) and not any(map(_code_changed, findings)):
+        return "nothing to do; the machine code is the baseline's, byte for byte"
     return next((_NEXT[code] for code in outcome.reasons if code in _NEXT), "nothing to do")
+
+
+def _code_changed(finding: RowFinding) -> bool:
+    return finding.code is not None and finding.code.verdict != "same"
 
 
 def commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
     """The commands that settle suspects and repeat the worst rows, one per op."""
+    return (*_timing_commands(findings, policy), *_code_commands(findings))
+
+
+def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
+    """Compile the worst kernel again, and show it beside the baseline's."""
+    worst = min(
+        (f for f in findings if f.code is not None and f.code.verdict in CODE_SEVERITY),
+        key=lambda f: (CODE_SEVERITY[f.code.verdict] if f.code else 0, f.op_type, f.shape_id),
+        default=None,
+    )
+    if worst is None or worst.code is None:
+        return ()
+    again = ["gate", "run", "--op", worst.op_type, "--shape", worst.shape_id, "--out", "gate-again"]
+    show = [
+        "gate",
+        "codegen",
+        "show",
+        worst.code.compile_key,
+        "--base",
+        "frozen_ledgers",
+        "--head",
+        "gate-again/results",
+    ]
+    return (
+        Command(what="compile the worst kernel again", line=shlex.join(again)),
+        Command(what="then see it beside the baseline's", line=shlex.join(show)),
+    )
+
+
+def _timing_commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
     suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
     blocks = sum(confirm_blocks(policy))
     by_op: dict[str, list[RowFinding]] = {}

@@ -16,6 +16,7 @@ STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
 STYLE_OF = {"fail": "red", "missing": "red", "still_failing": "red", "warn": "yellow"}
 FIELDS = {"VGPR": "vgpr", "instructions": "instructions", "waves": "waves_per_simd", "spills": "spills"}
 MOST_ROWS = 20
+MOST_COMMANDS = 2
 
 
 def plain(text: str) -> str:
@@ -28,9 +29,6 @@ def show(decision: Decision, console: Console) -> None:
     console.print()
     console.print(Text(f"{decision.gate.upper()}: {plain(decision.summary)}", STYLE[decision.gate]))
     console.print(Text(f"decision {decision.decision}; next: {plain(decision.next_step)}"))
-    told = {name: n for name, n in decision.counts.items() if n and name != "total"}
-    counts = ", ".join(f"{n} {name}" for name, n in told.items())
-    console.print(Text(f"{decision.counts['total']} rows: {counts}"))
     if decision.scope:
         console.print(Text(f"this run covers {plain(decision.scope)}"))
     if decision.kind == "codegen":
@@ -42,6 +40,8 @@ def show(decision: Decision, console: Console) -> None:
     for problem in decision.problems[:MOST_ROWS]:
         console.print(Text(f"problem: {plain(problem)}", "yellow"))
     _print_rest(len(decision.problems) - MOST_ROWS, console, what="problems")
+    for command in decision.commands[:MOST_COMMANDS]:
+        console.print(Text(f"{plain(command.what)}:\n    {plain(command.line)}"))
 
 
 def _print_times(changed: Sequence[RowFinding], console: Console) -> None:
