@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("gate.commands.report", "Summaries, coverage and the HTML report of a judged run."),
     "artifact": ("gate.commands.artifact", "Hand results over to the trusted job, take them in, judge them."),
     "publish": ("gate.commands.publish", "Post a decision to GitHub: comment, status, summary, annotations."),
+    "doctor": ("gate.commands.doctor", "Say what is wrong with a GPU node and how to mend it."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
 }
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from gate.commands.replay import input_options, run
+from gate.commands.replay import run
+from gate.commands.replay_options import input_options
 from gate.replay.timer import GRAPH_BUDGET_US
 
 

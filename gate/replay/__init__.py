@@ -1,1 +1,1 @@
-"""The device half: measures the providers of a ledger's shapes, in processes that may die, with a timer that may not lie."""
+"""The device half: measures a ledger's providers, in processes that may die, with a timer that may not lie."""

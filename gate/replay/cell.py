@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gate.replay import integrity
-from gate.replay.device import CaptureFailed, Comparison, Device, KernelTime
+from gate.replay.device import CaptureFailed, Device, KernelTime
 from gate.replay.integrity import Finding
 from gate.replay.op import Case, Op, Tensors
+from gate.replay.outputs import Outputs
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
     EAGER_CALLS,
@@ -26,8 +27,6 @@ PILOT_COPIES = 4
 # So short a kernel needs more launches before its slope rises out of a replay's own noise.
 PILOT_COPIES_SMALL = 32
 PILOT_SMALL_BYTES = 4 * 1024 * 1024
-# Upcast reference and differences take several times this much memory.
-CHUNK_BYTES = 256 * 1024 * 1024
 
 
 class Cell:
@@ -36,9 +35,8 @@ class Cell:
     def __init__(self, *, device: Device, adapter: ProviderAdapter, op: Op, case: Case, seed: int) -> None:
         self.device, self.adapter, self.op, self.case, self.seed = device, adapter, op, case, seed
         self.inputs: Tensors = {}
-        self.outputs: Tensors = {}
+        self.outputs = self._no_outputs()
         self.states: list[Any] = []
-        self.results: list[Any] = []
         self.graphs: list[Any] = []
         self.plan: RingPlan | None = None
         self.profiled: tuple[KernelTime, ...] = ()
@@ -47,32 +45,26 @@ class Cell:
     def _make_ring(self, copies: int) -> None:
         device, case = self.device, self.case
         self.inputs = self.op.inputs(case, device, copies, self.seed)
-        self.outputs = {
-            name: device.stack(copies, spec.shape, spec.dtype) for name, spec in self.op.outputs(case).items()
-        }
-        self._poison()
+        self.outputs = self._no_outputs()
+        self.outputs.allocate(copies)
         self.states = [self.adapter.prepare(case, self._slices(index)) for index in range(copies)]
-        self.results = [None] * copies
+
+    def _no_outputs(self) -> Outputs:
+        return Outputs(
+            device=self.device,
+            specs=self.op.outputs(self.case),
+            inputs=self.inputs,
+            reference=lambda tensors: self.op.reference(self.case, tensors),
+            tolerance=self.op.tolerances[self.case.dtype],
+        )
 
     def _slices(self, index: int) -> Tensors:
-        return {name: tensor[index] for name, tensor in {**self.inputs, **self.outputs}.items()}
-
-    def _poison(self) -> None:
-        specs = self.op.outputs(self.case)
-        for name, tensor in self.outputs.items():
-            self.device.fill(tensor, specs[name].dtype)
-        for result in self.results if self.results else ():
-            for name, tensor in (result or {}).items():
-                self._fill_own(name, tensor)
-
-    def _fill_own(self, name: str, tensor: Any) -> None:
-        # An output of a wrong dtype is reported by its form; it gets the sentinel of the dtype it has.
-        self.device.fill(tensor, self.device.describe(tensor)[1])
+        return {name: tensor[index] for name, tensor in {**self.inputs, **self.outputs.given}.items()}
 
     def _launch(self, index: int) -> None:
         result = self.adapter.launch(self.states[index])
         if result is not None:
-            self.results[index] = dict(result)
+            self.outputs.results[index] = dict(result)
 
     def _enqueue(self, launches: int) -> None:
         copies = len(self.states)
@@ -85,7 +77,7 @@ class Cell:
         launches = PILOT_COPIES_SMALL if self.op.bytes_moved(self.case) < PILOT_SMALL_BYTES else PILOT_COPIES
         self._make_ring(launches)
         device.run(lambda: self._enqueue(launches))
-        footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
+        footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs.given}.values())
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
         many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
@@ -101,7 +93,7 @@ class Cell:
         self.plan = plan
         self._make_ring(plan.copies)
         self.device.run(lambda: self._launch(0))
-        self._poison()
+        self.outputs.poison()
         self._kept_digests = (self._input_digest(), self._workspace_digest())
 
     def _input_digest(self) -> tuple[int, ...]:
@@ -127,9 +119,9 @@ class Cell:
     def check(self) -> dict[str, Any]:
         """Integrity checks 1 to 3 on the graphs just captured, and the profile that check 4 needs."""
         findings = list(filter(None, [self._escaped()]))
-        self._poison()
+        self.outputs.poison()
         self.device.replay(self.graphs[0])
-        output_findings, largest = self._judge_outputs(range(len(self.states)))
+        output_findings, largest = self.outputs.judge(range(len(self.states)))
         findings += output_findings
         changed = self._input_digest() != self._kept_digests[0]
         findings += filter(None, [integrity.inputs_changed(self._changed_inputs() if changed else [])])
@@ -146,11 +138,7 @@ class Cell:
         return sum(item.us for item in self.profiled) if self.profiled else None
 
     def _escaped(self) -> Finding | None:
-        specs = self.op.outputs(self.case)
-        changed: dict[str, int] = {}
-        for name, tensor in self.outputs.items():
-            total = len(self.states) * _count(specs[name].shape)
-            changed[name] = total - self.device.untouched(tensor, specs[name].dtype)
+        changed = self.outputs.touched()
         if self._workspace_digest() != self._kept_digests[1]:
             changed["workspace"] = 1
         return integrity.executed_in_capture(changed)
@@ -165,63 +153,6 @@ class Cell:
         assert self.plan is not None
         full, one = (graph.nodes() for graph in self.graphs)
         return integrity.wrong_nodes(full=full, single=one, launches=self.plan.launches, eager=self.profiled)
-
-    def _judge_outputs(self, copies: range) -> tuple[list[Finding], float]:
-        """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""
-        findings = [finding for finding in map(self._form, copies[:1]) if finding is not None]
-        if findings:
-            return findings, 0.0
-        # Unwritten elements are counted before any reference runs: a reference that wrote outputs would hide them.
-        counts = [self._unwritten(name, copies) for name in self.op.outputs(self.case)]
-        findings = [finding for finding in counts if finding is not None]
-        if findings:
-            return findings, 0.0
-        tolerance = self.op.tolerances[self.case.dtype]
-        totals: dict[str, Comparison] = {}
-        for part in self._chunks(copies):
-            expected = self.op.reference(self.case, {k: v[part.start : part.stop] for k, v in self.inputs.items()})
-            for name, reference in expected.items():
-                for out, wanted in self._pairs(name, reference, part):
-                    found = self.device.compare(out, wanted, tolerance)
-                    totals[name] = found if name not in totals else _add(totals[name], found)
-        findings += filter(None, (integrity.wrong_output(name, total, tolerance) for name, total in totals.items()))
-        return findings, max((total.max_abs for total in totals.values()), default=0.0)
-
-    def _chunks(self, copies: range) -> Iterator[range]:
-        one = sum(self.device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs}.values())
-        step = max(CHUNK_BYTES // max(one, 1), 1)
-        for start in range(copies.start, copies.stop, step):
-            yield range(start, min(start + step, copies.stop))
-
-    def _pairs(self, name: str, reference: Any, part: range) -> Iterator[tuple[Any, Any]]:
-        if self._own(name, part.start) is None:
-            yield self.outputs[name][part.start : part.stop], reference
-            return
-        for place, index in enumerate(part):
-            yield self._own(name, index), reference[place]
-
-    def _own(self, name: str, index: int) -> Any:
-        result = self.results[index]
-        return None if result is None else result.get(name)
-
-    def _form(self, index: int) -> Finding | None:
-        for name, spec in self.op.outputs(self.case).items():
-            own = self._own(name, index)
-            tensor = self.outputs[name][index] if own is None else own
-            got, want = self.device.describe(tensor), self.device.describe(self.outputs[name][index])
-            finding = integrity.wrong_form(name, got=got, want=(tuple(spec.shape), want[1]))
-            if finding is not None:
-                return finding
-        return None
-
-    def _unwritten(self, name: str, copies: range) -> Finding | None:
-        spec = self.op.outputs(self.case)[name]
-        total = _count(spec.shape) * len(copies)
-        if self._own(name, copies.start) is None:
-            left = self.device.untouched(self.outputs[name][copies.start : copies.stop], spec.dtype)
-        else:
-            left = sum(self.device.untouched(self._own(name, index), spec.dtype) for index in copies)
-        return integrity.unwritten(name, untouched=left, total=total)
 
     def visit(self, method: str) -> Visit:
         """One visit with the named method: `graph_slope` or the legacy `cudagraph`."""
@@ -269,29 +200,14 @@ class Cell:
         fresh = self.op.inputs(self.case, self.device, 1, self.seed + 7919)
         for name in self.op.refresh:
             self.device.copy(self.inputs[name][index], fresh[name][0])
-        self._poison()
+        self.outputs.poison()
         self.device.replay(self.graphs[0])
-        findings, _ = self._judge_outputs(range(index, index + 1))
+        findings, _ = self.outputs.judge(range(index, index + 1))
         return integrity.stale_output(findings[0]) if findings else None
 
     def release(self) -> None:
         """Frees graphs and tensors."""
         for graph in self.graphs:
             graph.close()
-        self.graphs, self.states, self.results, self.inputs, self.outputs = [], [], [], {}, {}
-
-
-def _count(shape: Sequence[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
-def _add(first: Comparison, second: Comparison) -> Comparison:
-    return Comparison(
-        bad=first.bad + second.bad,
-        nonfinite=first.nonfinite + second.nonfinite,
-        total=first.total + second.total,
-        max_abs=max(first.max_abs, second.max_abs),
-    )
+        self.graphs, self.states, self.inputs = [], [], {}
+        self.outputs = self._no_outputs()

@@ -156,7 +156,7 @@ class Device(Protocol):
         ...
 
     def canary(self, warm: int) -> dict[str, float]:
-        """Microseconds of fixed work: `spin` follows the core clock, `copy` the memory. `warm` rounds of light work come first."""
+        """Microseconds of fixed work after `warm` rounds of light work: `spin` follows the core clock, `copy` memory."""
         ...
 
     def begin(self, label: str) -> None:

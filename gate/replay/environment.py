@@ -37,7 +37,7 @@ def worker_environment(device: Device) -> dict[str, str]:
 
 
 def package_version(name: str, distribution: str) -> str | None:
-    """The version of an importable package: its distribution's, else its own `__version__`, without importing it twice."""
+    """The version of an importable package: its own if it is imported already, else its distribution's."""
     if name in sys.modules:
         version = getattr(sys.modules[name], "__version__", None)
         if version is not None:

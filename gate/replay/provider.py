@@ -149,9 +149,8 @@ def load_entrypoint(entrypoint: str, op_type: str) -> ProviderAdapter:
     found = getattr(module, attribute, None)
     if found is None:
         raise NoKernel(f"{module_name} has no attribute {attribute}")
-    if inspect.isclass(found) and issubclass(found, ProviderAdapter):
-        found = found(op_type)
-    elif not isinstance(found, ProviderAdapter) and callable(found):
+    is_class = inspect.isclass(found) and issubclass(found, ProviderAdapter)
+    if is_class or (not isinstance(found, ProviderAdapter) and callable(found)):
         found = found(op_type)
     if not isinstance(found, ProviderAdapter):
         raise TypeError(f"{entrypoint} is {type(found).__name__}, not a provider adapter")

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import statistics
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,6 +14,7 @@ from gate.replay.chips import Chip
 from gate.replay.crew import Crew, SideLost
 from gate.replay.job import ArmResult, Job, Settings
 from gate.replay.link import WorkerDied
+from gate.replay.looks import Token, clearly_clean, throttled
 from gate.replay.sensors import Reading
 from gate.replay.timer import plan_ring
 
@@ -26,10 +23,6 @@ MAX_BLOCK_REPEATS = 2
 KILLS_FORGIVEN = 3
 MAX_WARM_ROUNDS = 6
 SETTLED = 0.005
-# One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
-T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
-SUSPECT_LOG = math.log(1.01)
-CEILING_LOG = math.log(1.05)
 
 
 class _ContextLost(SideLost):
@@ -37,24 +30,6 @@ class _ContextLost(SideLost):
 
     def __init__(self, side: str) -> None:
         super().__init__(side, None, WorkerDied("the GPU context was lost"))
-
-
-@dataclass(slots=True)
-class Token:
-    """The right to run work on one GPU, and how long it was held."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    held_s: float = 0.0
-    gpu_us: float = 0.0
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        with self.lock:
-            started = time.perf_counter()
-            try:
-                yield
-            finally:
-                self.held_s += time.perf_counter() - started
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,24 +271,3 @@ class ShapeRun:
 
 def _kept(reply: Reply) -> Reply:
     return {name: reply[name] for name in ("t_us", "full_us", "single_us", "gpu_us")}
-
-
-def throttled(before: Reading, after: Reading) -> str | None:
-    """Integrity check 7 on one block: a slowdown that began or was on, in words, or None."""
-    if after.throttle:
-        return f"the GPU slowed itself down (event mask {after.throttle:#x})"
-    if before.throttle:
-        return f"the GPU was slowed down (event mask {before.throttle:#x})"
-    return None
-
-
-def clearly_clean(head: Sequence[Sequence[float]], base: Sequence[Sequence[float]]) -> bool:
-    """Whether more blocks could not turn this pair into a finding: the mean log ratio is below 1% and its one-sided
-    99% upper bound is below 5%. The judgement itself is made elsewhere, from all blocks."""
-    ratios = [math.log(statistics.fmean(h) / statistics.fmean(b)) for h, b in zip(head, base, strict=True) if h and b]
-    if len(ratios) < 2:
-        return False
-    mean = statistics.fmean(ratios)
-    error = statistics.stdev(ratios) / math.sqrt(len(ratios))
-    t99 = T99[min(len(ratios) - 2, len(T99) - 1)]
-    return mean < SUSPECT_LOG and mean + t99 * error < CEILING_LOG

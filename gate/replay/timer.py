@@ -47,8 +47,8 @@ def plan_ring(
     """The ring for a state of `footprint_bytes` whose launch takes about `estimate_us`.
 
     A ring is cold when (copies - 1) x footprint reaches the chip's `evict_bytes`; a graph then makes whole laps, so
-    that a copy returns only after all the others. Where memory does not allow that, the label says what is left: `cold_l2`
-    (beyond L2 only) or `hot`.
+    that a copy returns only after all the others. Where memory does not allow that, the label says what is left:
+    `cold_l2` (beyond L2 only) or `hot`.
     """
     wanted = min(max(round(budget_us / max(estimate_us, 0.1)), 3), MAX_LAUNCHES)
     footprint = max(footprint_bytes, 1)

@@ -138,7 +138,8 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness", "canary",
+        "wake", "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness",
+        "canary",
     )
 }  # fmt: skip
 

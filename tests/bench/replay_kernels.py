@@ -1,4 +1,4 @@
-"""A Triton rmsnorm with a dial: `extra` rounds of dependent arithmetic, so that a slowdown of known size can be seeded."""
+"""A Triton rmsnorm with a dial: `extra` rounds of dependent arithmetic seed a slowdown of known size."""
 
 from __future__ import annotations
 

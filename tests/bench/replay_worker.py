@@ -1,6 +1,6 @@
 """A replay worker that also knows the other timing methods, for the comparisons of the timer benches.
 
-    python tests/bench/replay_worker.py      (started by replay_rig.py, speaks JSON lines)
+python tests/bench/replay_worker.py      (started by replay_rig.py, speaks JSON lines)
 """
 
 from __future__ import annotations

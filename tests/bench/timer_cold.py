@@ -1,16 +1,16 @@
 """Coldness: read rate over footprint, the same bytes again against a rotated ring; and a copy against the roofline.
 
-    python -m tests.bench.timer_cold      (needs a GPU)
+python -m tests.bench.timer_cold      (needs a GPU)
 """
 
 from __future__ import annotations
 
 import sys
 
+from gate.replay.cell import Cell
 from gate.replay.chips import MIB
 from gate.replay.device import open_device
 from gate.replay.op import Case, load_op
-from gate.replay.cell import Cell
 from gate.replay.provider import load_entrypoint
 from gate.replay.timer import coldness_probe, coldness_verdict, plan_ring, session_floor_us
 
@@ -22,12 +22,14 @@ def main() -> int:
     device = open_device("gpu")
     chip = device.facts.chip
     peak = chip.bandwidth_gbps or float("nan")
-    print(f"{device.facts.gpu}: L2 {chip.l2_bytes / MIB:.0f} MiB, memory-side {chip.mall_bytes / MIB:.0f} MiB, {peak:.0f} GB/s")
+    caches = f"L2 {chip.l2_bytes / MIB:.0f} MiB, memory-side {chip.mall_bytes / MIB:.0f} MiB"
+    print(f"{device.facts.gpu}: {caches}, {peak:.0f} GB/s")
     print(f"floor of an empty kernel: {session_floor_us(device):.3f} us")
     probes = coldness_probe(device, SIZES)
     print(f"{'MiB':>5} {'hot GB/s':>10} {'rotated GB/s':>13} {'rotated/peak':>13}")
     for probe in probes:
-        print(f"{probe.bytes / MIB:>5.0f} {probe.hot_gbps:>10.0f} {probe.cold_gbps:>13.0f} {probe.cold_gbps / peak:>13.2f}")
+        rates = f"{probe.hot_gbps:>10.0f} {probe.cold_gbps:>13.0f} {probe.cold_gbps / peak:>13.2f}"
+        print(f"{probe.bytes / MIB:>5.0f} {rates}")
     print(f"verdict: {coldness_verdict(probes, chip) or 'rotation is cold'}")
     print(f"{'vec_add N':>10} {'cache':>9} {'us':>9} {'GB/s':>7} {'of peak':>8}")
     for count in ADD_SIZES:

@@ -1,4 +1,4 @@
-"""Seeded slowdowns: extra dependent work in the kernel, its true ratio from a very long run, and what each method reads.
+"""Seeded slowdowns: extra dependent work in the kernel, its true ratio from a long run, and what each method reads.
 
 python -m tests.bench.timer_seeded [--quick]      (needs a GPU)
 """

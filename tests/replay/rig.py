@@ -47,6 +47,8 @@ def arguments(folder: Path, *more: str, verb: str = "replay", sim: str = SIM) ->
     files = ["--ledger", str(folder / "shape_ledger.jsonl"), "--matrix", str(folder / "baseline_matrix.yaml")]
     fixed = ["--op", "all", "--op-from", f"{KERNELS}:OP", "--simulate", sim, "--seed", "7"]
     quick = ["--budget-us", "200"] if verb == "replay" else []
+    if "--lanes" not in more:
+        quick += ["--lanes", "1"]
     return [verb, *fixed, *quick, *files, "--out", str(folder / "out"), "--head", f"path={ROOT}", *more]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def median(values: list[float]) -> float:
 
 def test_one_session_writes_paired_rows_for_every_shape_and_provider(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(3))
-    code, stderr = rig.run(tmp_path, *BASE)
+    code, stderr = rig.run(tmp_path, *BASE, "--lanes", "2")
     assert code == 0, stderr
     head, base = rig.rows(tmp_path), rig.rows(tmp_path, "base")
     assert [(row.shape_id, row.provider) for row in head] == [(row.shape_id, row.provider) for row in base]
@@ -247,4 +246,4 @@ def test_workers_do_not_outlive_their_coordinator(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     rig.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() and rig.is_worker(pid) for pid in workers))
-    assert os.path.exists(tmp_path / "out" / "journal.jsonl")
+    assert (tmp_path / "out" / "journal.jsonl").exists()

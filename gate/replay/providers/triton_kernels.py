@@ -63,7 +63,7 @@ def gemm(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     from_a = a + tl.where(row < m, row, 0)[:, None] * k + depth[None, :]
     from_b = b + tl.where(column < n, column, 0)[None, :] * k + depth[:, None]
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for step in range(0, tl.cdiv(k, BK)):
+    for step in range(tl.cdiv(k, BK)):
         left = k - step * BK
         left_tile = tl.load(from_a, mask=depth[None, :] < left, other=0.0)
         right_tile = tl.load(from_b, mask=depth[:, None] < left, other=0.0)

@@ -1,0 +1,42 @@
+"""The options that `gate replay` and `gate correctness` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what is measured, shared by replay and correctness."""
+    options = [
+        click.option("--op", required=True, help="An op, or all."),
+        click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl; default the packaged."),
+        click.option("--ledger", type=FILE, help="One ledger, with --matrix."),
+        click.option("--matrix", type=FILE, help="One baseline matrix, with --ledger."),
+        click.option("--op-from", metavar="MODULE:ATTR", help="Where the op is defined, if not in this package."),
+        click.option("--out", type=FOLDER, required=True, help="Where the results go."),
+        click.option("--head", metavar="SPEC", help="python=,path=,ld=,flydsl=,env=N:V,commit= of head."),
+        click.option("--base", metavar="SPEC", help="The same of base; without it only head is measured."),
+        click.option("--control", metavar="SPEC", help="The same of the baselines; default base's, else head's."),
+        click.option("--candidate", help="The candidate instead of the matrix's."),
+        click.option("--providers", multiple=True, help="Only these baselines (repeat, or join with commas)."),
+        click.option("--stages", multiple=True, help="Only shapes of these stages."),
+        click.option("--shape", "shapes", multiple=True, help="Only these shape ids."),
+        click.option("--limit", type=click.IntRange(min=1), help="At most this many shapes."),
+        click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
+        click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out."),
+        click.option("--gpus", default="all", show_default=True, help="all, a number, or indices such as 0,2."),
+        click.option("--lanes", type=click.IntRange(1, 4), default=2, help="Shapes in work per GPU, default 2."),
+        click.option("--watchdog", type=float, default=1.0, show_default=True, help="Stretches all time limits."),
+        click.option("--drift", type=click.FloatRange(0.001), default=0.03, help="Stop when a canary moves so far."),
+        click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function

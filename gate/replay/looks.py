@@ -1,0 +1,57 @@
+"""When a shape needs another look, when a block must be repeated, and who may use the GPU meanwhile."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gate.replay.sensors import Reading
+
+# One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
+T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
+SUSPECT_LOG = math.log(1.01)
+CEILING_LOG = math.log(1.05)
+
+
+@dataclass(slots=True)
+class Token:
+    """The right to run work on one GPU, and how long it was held."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held_s: float = 0.0
+    gpu_us: float = 0.0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        with self.lock:
+            started = time.perf_counter()
+            try:
+                yield
+            finally:
+                self.held_s += time.perf_counter() - started
+
+
+def throttled(before: Reading, after: Reading) -> str | None:
+    """Integrity check 7 on one block: a slowdown that began or was on, in words, or None."""
+    if after.throttle:
+        return f"the GPU slowed itself down (event mask {after.throttle:#x})"
+    if before.throttle:
+        return f"the GPU was slowed down (event mask {before.throttle:#x})"
+    return None
+
+
+def clearly_clean(head: Sequence[Sequence[float]], base: Sequence[Sequence[float]]) -> bool:
+    """Whether more blocks could not turn this pair into a finding: the mean log ratio is below 1% and its one-sided
+    99% upper bound is below 5%. The judgement itself is made elsewhere, from all blocks."""
+    ratios = [math.log(statistics.fmean(h) / statistics.fmean(b)) for h, b in zip(head, base, strict=True) if h and b]
+    if len(ratios) < 2:
+        return False
+    mean = statistics.fmean(ratios)
+    error = statistics.stdev(ratios) / math.sqrt(len(ratios))
+    t99 = T99[min(len(ratios) - 2, len(T99) - 1)]
+    return mean < SUSPECT_LOG and mean + t99 * error < CEILING_LOG

@@ -1,0 +1,96 @@
+"""The GPUs of this machine as a run uses them: which ones, their locks, and what was found out of each."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gate.model.problem import Problem, UnusableInput
+from gate.replay.environment import gpu_count
+from gate.replay.looks import Token
+from gate.replay.sensors import Reading
+
+NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """One GPU in this run: its token, its first canary, and what was found out about it."""
+
+    gpu: str | None
+    token: Token = field(default_factory=Token)
+    sensor: Callable[[], Reading] = Reading
+    canary: dict[str, float] | None = None
+    floor_us: float | None = None
+    coldness: dict[str, Any] = field(default_factory=dict)
+    environments: dict[str, dict[str, str]] = field(default_factory=dict)
+    shapes: int = 0
+    canary_range: dict[str, list[float]] = field(default_factory=dict)
+
+    def saw(self, canary: dict[str, float]) -> None:
+        """Keeps the least and the largest reading of each canary."""
+        for name, us in canary.items():
+            low, high = self.canary_range.get(name, [us, us])
+            self.canary_range[name] = [min(low, us), max(high, us)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "gpu": self.gpu,
+            "shapes": self.shapes,
+            "floor_us": self.floor_us,
+            "canary_us": self.canary,
+            "canary_range_us": self.canary_range,
+            "coldness": self.coldness,
+            "environments": self.environments,
+            "sensors": self.sensor().as_dict(),
+            "token_held_s": round(self.token.held_s, 3),
+            "timed_gpu_s": round(self.token.gpu_us / 1e6, 3),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What one call of `measure` did: the machines, how long it took, and why it stopped early, if it did."""
+
+    machines: list[Machine]
+    wall_s: float = 0.0
+    stopped: str | None = None
+    restarts: int = 0
+
+
+def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list[str | None]:
+    """The GPUs to use: `all`, a number of them, or a list of indices such as `0,2`.
+
+    Raises UnusableInput when the machine has none or fewer.
+    """
+    env = dict(os.environ) if environment is None else environment
+    named = env.get("CUDA_VISIBLE_DEVICES") or env.get("HIP_VISIBLE_DEVICES") or env.get("ROCR_VISIBLE_DEVICES")
+    present = [entry for entry in named.split(",") if entry] if named else [str(i) for i in range(gpu_count())]
+    if not present:
+        raise UnusableInput(Problem(what="no GPU: this machine has none that torch could use", file="", fix=NO_GPU_FIX))
+    if wanted == "all":
+        return list(present)
+    picked = [int(item) for item in wanted.split(",") if item] if "," in wanted else list(range(int(wanted)))
+    if not picked or max(picked) >= len(present):
+        what = f"--gpus {wanted} asks for more than the {len(present)} GPUs there are"
+        raise UnusableInput(Problem(what=what, file="", fix="give --gpus all"))
+    return [present[index] for index in picked]
+
+
+def lock_gpu(gpu: str | None) -> int:
+    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput."""
+    path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{gpu or 0}.lock"
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        what = f"GPU {gpu or 0} is being measured by another run"
+        raise UnusableInput(Problem(what=what, file=str(path), fix="wait for it, or choose other --gpus")) from None
+    return handle

@@ -1,0 +1,124 @@
+"""The outputs of a ring: filled with a sentinel, and judged against the reference after a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gate.replay import integrity
+from gate.replay.device import Comparison, Device
+from gate.replay.integrity import Finding
+from gate.replay.op import Spec, Tensors, Tolerance
+
+# Upcast reference and differences take several times this much memory.
+CHUNK_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Outputs:
+    """`given` are the preallocated outputs, stacked; `results` what launches allocated themselves, by ring copy."""
+
+    device: Device
+    specs: Mapping[str, Spec]
+    inputs: Tensors
+    reference: Callable[[Tensors], Tensors]
+    tolerance: Tolerance
+    given: Tensors = field(default_factory=dict)
+    results: list[Any] = field(default_factory=list)
+
+    def allocate(self, copies: int) -> None:
+        """Makes the preallocated outputs, holding the sentinel."""
+        self.given = {name: self.device.stack(copies, spec.shape, spec.dtype) for name, spec in self.specs.items()}
+        self.results = [None] * copies
+        self.poison()
+
+    def poison(self) -> None:
+        """Fills every output with the sentinel."""
+        for name, tensor in self.given.items():
+            self.device.fill(tensor, self.specs[name].dtype)
+        for result in self.results:
+            for tensor in (result or {}).values():
+                # An output of a wrong dtype is reported by its form; it gets the sentinel of the dtype it has.
+                self.device.fill(tensor, self.device.describe(tensor)[1])
+
+    def touched(self) -> dict[str, int]:
+        """How many elements of each preallocated output no longer hold the sentinel."""
+        return {
+            name: len(self.results) * element_count(spec.shape) - self.device.untouched(self.given[name], spec.dtype)
+            for name, spec in self.specs.items()
+        }
+
+    def judge(self, copies: range) -> tuple[list[Finding], float]:
+        """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""
+        findings = [finding for finding in map(self._form, copies[:1]) if finding is not None]
+        if findings:
+            return findings, 0.0
+        # Unwritten elements are counted before any reference runs: a reference that wrote outputs would hide them.
+        counts = [self._unwritten(name, copies) for name in self.specs]
+        findings = [finding for finding in counts if finding is not None]
+        if findings:
+            return findings, 0.0
+        tolerance = self.tolerance
+        totals: dict[str, Comparison] = {}
+        for part in self._chunks(copies):
+            expected = self.reference({k: v[part.start : part.stop] for k, v in self.inputs.items()})
+            for name, reference in expected.items():
+                for out, wanted in self._pairs(name, reference, part):
+                    found = self.device.compare(out, wanted, tolerance)
+                    totals[name] = found if name not in totals else _add(totals[name], found)
+        findings += filter(None, (integrity.wrong_output(name, total, tolerance) for name, total in totals.items()))
+        return findings, max((total.max_abs for total in totals.values()), default=0.0)
+
+    def _chunks(self, copies: range) -> Iterator[range]:
+        one = sum(self.device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.given}.values())
+        step = max(CHUNK_BYTES // max(one, 1), 1)
+        for start in range(copies.start, copies.stop, step):
+            yield range(start, min(start + step, copies.stop))
+
+    def _pairs(self, name: str, reference: Any, part: range) -> Iterator[tuple[Any, Any]]:
+        if self._own(name, part.start) is None:
+            yield self.given[name][part.start : part.stop], reference
+            return
+        for place, index in enumerate(part):
+            yield self._own(name, index), reference[place]
+
+    def _own(self, name: str, index: int) -> Any:
+        result = self.results[index]
+        return None if result is None else result.get(name)
+
+    def _form(self, index: int) -> Finding | None:
+        for name, spec in self.specs.items():
+            own = self._own(name, index)
+            tensor = self.given[name][index] if own is None else own
+            got, want = self.device.describe(tensor), self.device.describe(self.given[name][index])
+            finding = integrity.wrong_form(name, got=got, want=(tuple(spec.shape), want[1]))
+            if finding is not None:
+                return finding
+        return None
+
+    def _unwritten(self, name: str, copies: range) -> Finding | None:
+        spec = self.specs[name]
+        total = element_count(spec.shape) * len(copies)
+        if self._own(name, copies.start) is None:
+            left = self.device.untouched(self.given[name][copies.start : copies.stop], spec.dtype)
+        else:
+            left = sum(self.device.untouched(self._own(name, index), spec.dtype) for index in copies)
+        return integrity.unwritten(name, untouched=left, total=total)
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """Elements of a tensor of that shape."""
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _add(first: Comparison, second: Comparison) -> Comparison:
+    return Comparison(
+        bad=first.bad + second.bad,
+        nonfinite=first.nonfinite + second.nonfinite,
+        total=first.total + second.total,
+        max_abs=max(first.max_abs, second.max_abs),
+    )
