@@ -116,6 +116,7 @@ def combined(
     timed = tuple(shape for shape in shapes if shape.shape_id not in spared)
     if taken.head.outcomes and timed:
         timing = judge(msgspec.structs.replace(frame, ledger=_narrow(frame.ledger, timed), code=code))
+        timing = uncontradicted(timing)
         if not spared:
             return timing
         rest = tuple(shape for shape in shapes if shape.shape_id in spared)
@@ -134,6 +135,24 @@ def combined(
         )
     )
     return of_code if timing is None else merged(timing, of_code, order=[shape.shape_id for shape in shapes])
+
+
+def uncontradicted(timing: Decision) -> Decision:
+    """A pass becomes no verdict where code that no longer compiles is said to have run."""
+    odd = [row for row in timing.rows if row.code is not None and row.code.verdict == "fail" and row.code.head is None]
+    odd = [row for row in odd if row.verdict in ("unchanged", "improved", "inconclusive")]
+    if not odd or timing.gate != "pass":
+        return timing
+    what = f"{len(odd)} rows were timed although their kernels no longer compile, such as {odd[0].shape_id}"
+    return msgspec.structs.replace(
+        timing,
+        gate="no_verdict",
+        decision="blocked",
+        headline="no_verdict",
+        reasons=("no_longer_compiles", *timing.reasons),
+        next_step="find out why compiling and measuring do not see the same kernels",
+        problems=(what, *timing.problems),
+    )
 
 
 def _narrow(ledger: Ledger, shapes: tuple[Shape, ...]) -> Ledger:

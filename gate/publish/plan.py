@@ -45,7 +45,7 @@ def comment_steps(mine: Sequence[Shown], wanted: Message, *, first: bool) -> lis
         edit = [Step(verb="edit_comment", id=top.id, body=wanted.body)] if stale else []
         return [*edit, *_delete(mine, keep=top.id)]
     if wanted.rank > top.rank:
-        return [Step(verb="create_comment", body=wanted.body)]
+        return [Step(verb="create_comment", body=wanted.body), *_delete(mine, keep=0)]
     keep = mine[0].id
     return [Step(verb="edit_comment", id=keep, body=wanted.body), *_delete(mine, keep=keep)]
 

@@ -314,7 +314,7 @@ class FakeGitHub:
             "Link": ", ".join(
                 f'<{self.base}{self.here}?per_page={size}&page={n}{self.rest}>; rel="{rel}"' for rel, n in links
             )
-        }  # noqa: E501
+        }
         body = part if element is None else {"total_count": len(items), element: part}
         return Answer(200, body, more if links else {})
 
@@ -430,7 +430,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
         self.wfile.flush()
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_DELETE = _serve
 
     def log_message(self, *args: Any) -> None:
         pass

@@ -211,7 +211,7 @@ def test_the_status_goes_to_the_runs_head_and_not_to_the_jobs_own_sha(
 def test_a_read_only_token_is_told_and_not_green(
     github: FakeGitHub, publish: Gate, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    github.tokens["r"] = Token(scopes={name: "read" for name in FULL})
+    github.tokens["r"] = Token(scopes=dict.fromkeys(FULL, "read"))
     monkeypatch.setenv("GITHUB_TOKEN", "r")
     assert publish(passing()) == 2
     told = capsys.readouterr().err

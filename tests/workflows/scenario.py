@@ -76,7 +76,7 @@ class Rehearsal:
         wrapper.chmod(0o755)
 
     def _repository(self) -> None:
-        """The default branch: the workflows, a frozen ledger of two shapes, the kernels and their simulated twins."""
+        """The default branch: the workflows, a frozen ledger of one shape, the kernels and their simulated twins."""
         tree = self.tree
         shutil.copytree(ROOT / ".github", tree / ".github")
         workflows = tree / ".github" / "workflows"
@@ -85,7 +85,7 @@ class Rehearsal:
             (workflows / ours).write_text(yaml.safe_dump(caller, sort_keys=False))
         shutil.copytree(CANARIES, tree / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(HERE / "sim_kernels.py", tree / "sim_kernels.py")
-        shapes = [make_shape(op_type="vec_add", dtype="f32", args={"N": n}) for n in (4096, 8192)]
+        shapes = [make_shape(op_type="vec_add", dtype="f32", args={"N": n}) for n in (8192,)]
         store.write_jsonl(tree / "frozen_ledgers/vec_add" / store.LEDGER_FILE, shapes)
         providers = {
             name: {"enabled": True, "entrypoint": f"sim_kernels:{attribute}", "provider": name}
@@ -119,6 +119,7 @@ class Rehearsal:
         (self.tree / "sim_kernels.py").write_text(twin)
         if broken:
             shutil.rmtree(self.tree / "kernels")
+            (self.tree / "kernels").write_text("a file where the folder of kernels should be")
         sha = self.commit(message)
         self.git("push", "--quiet", "--force", "origin", f"HEAD:refs/pull/{PULL}/head")
         return sha
