@@ -15,6 +15,14 @@ Action = Literal["run", "sample", "skip"]
 SameCode = Literal["skip", "sample"]
 
 
+WHY: Mapping[str, str] = {
+    "new": "base has no code of it",
+    "missing": "head has no code of it",
+    "fixed": "it compiled in head alone",
+    "still_failing": "it compiles on neither side",
+}
+
+
 class Triage(msgspec.Struct, frozen=True, kw_only=True):
     """What a GPU run should do with one shape, and why."""
 
@@ -50,7 +58,7 @@ def triage(
         if change is None:
             found.append(_line(shape, "run", "not compiled on either side", case.compile_key))
         elif not change.same_code:
-            found.append(_line(shape, "run", f"the code changed: {change.verdict}", case.compile_key))
+            found.append(_line(shape, "run", WHY.get(change.verdict, "the code changed"), case.compile_key))
         elif same_code == "sample" and kept.get(shape.op_type, 0) < samples:
             kept[shape.op_type] = kept.get(shape.op_type, 0) + 1
             found.append(_line(shape, "sample", "same_code", case.compile_key))
