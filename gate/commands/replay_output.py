@@ -80,7 +80,7 @@ def write_correctness(out: Path, rows: dict[str, list[Outcome]], inputs: Inputs)
 def conclude(
     out: Path, rows: dict[str, list[Outcome]], *, jobs: list[Job], session: Session, header: dict[str, Any]
 ) -> int:
-    """Writes the manifest, tells the counts, and gives the exit code: 2 when the run is not whole or measured nothing."""
+    """Writes the manifest, tells the counts, and gives the exit code: 2 when not all was measured, or nothing is ok."""
     counts = {
         side: dict(sorted(Counter(row.benchmark_status for row in found).items())) for side, found in rows.items()
     }

@@ -156,7 +156,7 @@ class Device(Protocol):
         ...
 
     def canary(self, warm: int) -> dict[str, float]:
-        """Microseconds of fixed work after `warm` rounds of light work: `spin` follows the core clock, `copy` memory."""
+        """Microseconds of fixed work after `warm` light rounds: `spin` follows the core clock, `copy` memory."""
         ...
 
     def begin(self, label: str) -> None:

@@ -1,0 +1,96 @@
+"""Which GPUs a run takes, what sensors say, and that two runs cannot hold one GPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gate.model.problem import UnusableInput
+from gate.replay import machine, sensors
+from gate.replay.looks import clearly_clean, throttled
+
+
+@pytest.fixture
+def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpu_count", lambda: 4)
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(
+    ("wanted", "environment", "found"),
+    [
+        ("all", {}, ["0", "1", "2", "3"]),
+        ("2", {}, ["0", "1"]),
+        ("1,3", {}, ["1", "3"]),
+        ("all", {"HIP_VISIBLE_DEVICES": "5,7"}, ["5", "7"]),
+        ("1", {"CUDA_VISIBLE_DEVICES": "GPU-aa,GPU-bb"}, ["GPU-aa"]),
+    ],
+)
+def test_the_gpus_of_a_run(wanted: str, environment: dict[str, str], found: list[str]) -> None:
+    assert machine.visible_gpus(wanted, environment) == found
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_more_gpus_than_there_are() -> None:
+    with pytest.raises(UnusableInput, match="asks for more than the 4 GPUs"):
+        machine.visible_gpus("5", {})
+
+
+def test_no_gpu_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpu_count", lambda: 0)
+    with pytest.raises(UnusableInput, match="no GPU"):
+        machine.visible_gpus("all", {})
+
+
+def test_a_gpu_is_held_by_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    first = machine.lock_gpu("0")
+    other = machine.lock_gpu("1")
+    with pytest.raises(UnusableInput, match="GPU 0 is being measured by another run"):
+        machine.lock_gpu("0")
+    os.close(first)
+    os.close(machine.lock_gpu("0"))
+    os.close(other)
+
+
+def card(folder: Path, number: int, vendor: str) -> Path:
+    device = folder / f"card{number}" / "device"
+    (device / "hwmon" / "hwmon3").mkdir(parents=True)
+    (device / "vendor").write_text(vendor + "\n")
+    (device / "pp_dpm_sclk").write_text("0: 132Mhz\n1: 2400Mhz *\n")
+    (device / "hwmon" / "hwmon3" / "power1_average").write_text("750000000\n")
+    (device / "hwmon" / "hwmon3" / "temp1_input").write_text("61000\n")
+    return device
+
+
+def test_amd_sensors_are_read_from_sysfs(tmp_path: Path) -> None:
+    card(tmp_path, 0, "0x10de")
+    amd = card(tmp_path, 1, "0x1002")
+    assert sensors.amd_card(0, tmp_path) == amd and sensors.amd_card(1, tmp_path) is None
+    reading = sensors.read_amd(amd)
+    assert (reading.clock_mhz, reading.power_w, reading.temperature_c) == (2400.0, 750.0, 61.0)
+    # What the machine does not say is absent, not zero.
+    assert "memory_mhz" not in reading.as_dict() and "throttle" not in reading.as_dict()
+
+
+def test_a_slowdown_in_or_before_a_block_is_told() -> None:
+    calm, hot = sensors.Reading(throttle=0), sensors.Reading(throttle=0x40)
+    assert throttled(calm, calm) is None and throttled(sensors.Reading(), sensors.Reading()) is None
+    assert "0x40" in str(throttled(calm, hot)) and "was slowed down" in str(throttled(hot, calm))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "clean"),
+    [
+        ([1.0, 1.001, 0.999, 1.0], True),
+        ([0.9, 0.91, 0.9, 0.89], True),
+        ([1.02, 1.021, 1.02, 1.019], False),
+        ([1.0, 1.2, 0.9, 1.0], False),
+        ([1.0], False),
+    ],
+)
+def test_when_more_blocks_are_not_needed(ratios: list[float], clean: bool) -> None:
+    head = [[10.0 * ratio, 10.0 * ratio] for ratio in ratios]
+    assert clearly_clean(head, [[10.0, 10.0]] * len(ratios)) is clean
