@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gate.model.decision import Decision, RowFinding
@@ -150,11 +152,16 @@ def _look(row: RowFinding) -> tuple[str, str, str]:
 
 def density(axes: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
     """So many points that their number per cell is drawn, from light to dark."""
+    colours = colormaps["viridis_r"].resampled(12)
     cells = axes.hexbin(
-        xs, ys, gridsize=45, xscale="log", yscale="log", mincnt=1, norm=LogNorm(), cmap="viridis_r", linewidths=0.1
+        xs, ys, gridsize=45, xscale="log", yscale="log", mincnt=1, norm=LogNorm(), cmap=colours, linewidths=0.1
     )
-    assert axes.figure is not None
-    axes.figure.colorbar(cells, ax=axes, label="rows", shrink=0.8)
+    assert isinstance(axes.figure, Figure)
+    bar = axes.figure.colorbar(cells, ax=axes, label="rows in a cell", location="top", shrink=0.6, aspect=30)
+    assert bar.solids is not None
+    bar.solids.set_rasterized(False)  # A picture inside the picture would need leave to load.
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    bar.ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def intervals(decision: Decision) -> Plot:

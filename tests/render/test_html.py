@@ -143,7 +143,9 @@ def test_more_points_than_can_be_told_apart_are_counted(monkeypatch: pytest.Monk
     drawn = {plot.name: plot for plot in html.pictures(each, many, ())}
     for name in ("base-head", "roofline", "noise"):
         assert drawn[name].figure is not None
-        assert "PolyCollection" in plot_style.svg(drawn[name])
+        picture = plot_style.svg(drawn[name])
+        assert "PolyCollection" in picture
+        assert "<image" not in picture and "mathdefault" not in picture
 
 
 def test_a_plot_without_data_says_why_and_is_not_drawn() -> None:
