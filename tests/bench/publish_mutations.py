@@ -1,6 +1,6 @@
 """Plants one fault at a time in the publisher and the intake, and counts how many the tests notice.
 
-`python -m tests.bench.publish_mutations` works on a copy in a temporary folder and prints a line for each fault.
+`python -m tests.bench.publish_mutations [SHARE/OF]` works on a copy in a temporary folder and prints a line for each.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ MUTATIONS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def main() -> int:
-    chosen = [one for one in MUTATIONS if len(sys.argv) < 2 or any(word in one[0] for word in sys.argv[1:])]
+    share, of = (int(word) for word in (sys.argv[1] if len(sys.argv) > 1 else "1/1").split("/"))
+    chosen = MUTATIONS[share - 1 :: of]
     missed = []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -107,8 +108,11 @@ def notices(copy: Path, path: Path, old: str, new: str) -> str:
     if text.count(old) != 1:
         raise SystemExit(f"{path.name}: {old!r} stands there {text.count(old)} times")
     path.write_text(text.replace(old, new))
+    intake = path.name in ("archive.py", "bundle.py", "scope.py", "artifact.py")
+    order = ("artifact", "sinks", "cases", "settling") if intake else ("cases", "settling", "sinks", "artifact")
+    tests = [f"tests/publish/test_{name}.py" for name in order]
     try:
-        argv = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "tests/publish"]
+        argv = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
         environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(argv, cwd=copy, env=environ, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:

@@ -329,3 +329,22 @@ def test_nothing_measured_and_nothing_compiled_is_no_verdict(
     judged = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
     assert run(["artifact", "judge", *judged]) == 2
     assert verdict(tmp_path)["gate"] == "no_verdict"
+
+
+def test_two_hundred_hostile_artifacts_are_refused_and_none_crashes() -> None:
+    from tests.bench.publish_hostile import main
+
+    found = main()
+    assert found["accepted"] == found["crashed"] == 0
+    assert found["refused"] >= 200
+
+
+@pytest.mark.parametrize(("verdict", "head", "gate"), [("fail", None, "no_verdict"), ("same", "side", "pass")])
+def test_a_kernel_that_does_not_compile_cannot_pass_on_time(verdict: str, head: str | None, gate: str) -> None:
+    from gate.commands.artifact_judge import uncontradicted
+    from gate.model.decision import CodeEvidence
+    from tests.render.examples import decision, row, side
+
+    there = side(10, 100, 8)
+    code = CodeEvidence(compile_key="k", verdict=verdict, base=there, head=there if head else None)
+    assert uncontradicted(decision([row(0, code=code)])).gate == gate
