@@ -66,10 +66,14 @@ def sources_sha(*paths: Path) -> str:
 
 
 def case_of(record: CodegenRecord) -> CompileCase:
-    """The case a record answers."""
+    """The case a record answers. Its key is the record's own: a file keeps no order of the constexprs."""
+    made = _made(record)
+    return msgspec.structs.replace(made, compile_key=record.compile_key, source_sha=record.source_sha)
+
+
+def _made(record: CodegenRecord) -> CompileCase:
     if record.toolchain.kernels == checkout.NAME:
-        case = checkout.case_of(record.op_type, record.dtype, record.constexprs)
-        return msgspec.structs.replace(case, source_sha=record.source_sha)
+        return checkout.case_of(record.op_type, record.dtype, record.constexprs)
     if record.toolchain.kernels == triton_cases.NAME:
         return triton_cases.case_of(record.op_type, record.dtype, record.constexprs)
     return CompileCase(

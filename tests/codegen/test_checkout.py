@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gate.codegen import cache, checkout
@@ -44,8 +45,9 @@ def test_every_family_has_cases_and_every_key_is_its_own() -> None:
     assert {case.op_type for case in cases} == set(checkout.KERNELS)
 
 
-def test_a_case_can_be_made_again_from_its_record() -> None:
-    case = checkout.representative(["moe_gemm"])[0]
+@pytest.mark.parametrize("case", checkout.representative(), ids=lambda case: case.compile_key)
+def test_a_case_can_be_made_again_from_its_record(case: CompileCase, tmp_path: Path) -> None:
+    worker = "w"
     tools = Toolchain(flydsl_version="1", llvm="l", kernels=checkout.NAME, kernels_sha="k", arch="gfx950")
     record = CodegenRecord(
         compile_key=case.compile_key,
@@ -56,7 +58,13 @@ def test_a_case_can_be_made_again_from_its_record() -> None:
         toolchain=tools,
         arch="gfx950",
     )
-    assert cache.case_of(record) == case
+    # Files hold the constexprs in alphabetical order, and what was compiled must be found again all the same.
+    read = msgspec.json.decode(msgspec.json.encode(record, order="sorted"), type=CodegenRecord)
+    again = cache.case_of(read)
+    assert again == case
+    assert cache.entry_path(tmp_path, tools, again, worker_sha=worker) == cache.entry_path(
+        tmp_path, tools, case, worker_sha=worker
+    )
 
 
 @pytest.mark.parametrize(
