@@ -3,6 +3,8 @@
 `python -m tests.bench.publish_hostile [SEED]` prints a line for each family. The artifacts are made from a valid one.
 """
 
+# ruff: noqa: E501  # a table reads best with one entry a line
+
 from __future__ import annotations
 
 import io

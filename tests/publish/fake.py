@@ -67,7 +67,7 @@ def adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 class FakeGitHub:
-    """The state and the routes. `plan` is asked for a fault before each request; `turnstile` may hold a request back."""
+    """The state and the routes. `plan` is asked for a fault before each request; `turnstile` may hold one back."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -117,7 +117,8 @@ class FakeGitHub:
     def add_run(self, number: int, sha: str, *, attempt: int = 1, **fields: Any) -> dict[str, Any]:
         run = {
             "id": number, "run_attempt": attempt, "event": "pull_request", "path": ".github/workflows/gate.yml",
-            "conclusion": "success", "status": "completed", "head_sha": sha, "head_branch": "topic", "pull_requests": [],
+            "conclusion": "success", "status": "completed", "head_sha": sha, "head_branch": "topic",
+            "pull_requests": [],
             "head_repository": repository(REPO_ID, REPO), "display_title": "a title", "name": "gate",
             "html_url": f"{self.base}/{REPO}/actions/runs/{number}",
         } | fields  # fmt: skip

@@ -175,3 +175,28 @@ def test_only_a_worse_verdict_is_a_new_comment(rehearsal: dict[str, Any]) -> Non
     block, promote, fails = (rehearsal["rounds"][name]["ids"] for name in ("block", "promote", "fails"))
     assert block == promote
     assert fails != promote and len(fails) == 1
+
+
+def adoption() -> list[str]:
+    """The two files that docs/operations.md tells to write."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    return [block.replace("@SHA", "@" + "a" * 40) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+
+
+def test_the_files_to_adopt_the_gate_are_what_the_called_workflows_need(tmp_path: Path) -> None:
+    files = adoption()
+    assert len(files) == 2
+    for number, text in enumerate(files):
+        path = tmp_path / f"{number}.yml"
+        path.write_text(text)
+        done = run(tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(path))
+        assert done.returncode == 0, done.stdout + done.stderr
+        caller = yaml.safe_load(text)
+        (job,) = caller["jobs"].values()
+        called = loaded(job["uses"].partition("@")[0].rpartition("/")[2])
+        assert set(job.get("with", ())) <= set(called[True]["workflow_call"]["inputs"])
+        for inner in called["jobs"].values():
+            assert inner["permissions"].items() <= job["permissions"].items(), "a call cannot grant itself more"
+        if "run-name" in caller:
+            assert caller["run-name"] == called["run-name"]
+    assert {"pull_request", "merge_group", "push", "workflow_dispatch"} == set(yaml.safe_load(files[0])[True])
