@@ -10,7 +10,7 @@ import click
 
 from gate import store
 from gate.commands.replay_inputs import Inputs, by_op
-from gate.model.outcome import Outcome
+from gate.model.outcome import Outcome, Status
 from gate.model.problem import Exit, Problem, UnusableInput
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import Job
@@ -77,6 +77,27 @@ def write_correctness(out: Path, rows: dict[str, list[Outcome]], inputs: Inputs)
             store.write_results(out / side / op / "correctness_results.jsonl", own)
 
 
+def manifest(
+    session: Session, header: dict[str, Any], *, counts: dict[str, dict[Status, int]], missing: list[str], wanted: int
+) -> dict[str, Any]:
+    """What was measured where: the proof that nothing is missing, and how the machine's time was spent (seconds)."""
+    return {
+        "session_id": header["session_id"],
+        "seed": header["seed"],
+        "host": read_machine(),
+        "machines": [machine.as_dict() for machine in session.machines],
+        "shapes_wanted": wanted,
+        "missing": missing,
+        "rows": counts,
+        "stopped": session.stopped,
+        "wall_s": round(session.wall_s, 3),
+        "timed_gpu_s": round(session.timed_gpu_s, 3),
+        "token_held_s": round(session.token_held_s, 3),
+        "worker_restarts": session.restarts,
+        "fingerprint": header["fingerprint"],
+    }
+
+
 def conclude(
     out: Path, rows: dict[str, list[Outcome]], *, jobs: list[Job], session: Session, header: dict[str, Any]
 ) -> int:
@@ -86,26 +107,8 @@ def conclude(
     }
     done = {row.shape_id for found in rows.values() for row in found if row.skip_reason != "not measured in this run"}
     missing = sorted({job.case.shape_id for job in jobs} - done) if session.stopped is None else []
-    busy = sum(machine.token.gpu_us for machine in session.machines) / 1e6
-    held = sum(machine.token.held_s for machine in session.machines)
-    store.write_json(
-        out / "manifest.json",
-        {
-            "session_id": header["session_id"],
-            "seed": header["seed"],
-            "host": read_machine(),
-            "machines": [machine.as_dict() for machine in session.machines],
-            "shapes_wanted": len(jobs),
-            "missing": missing,
-            "rows": counts,
-            "stopped": session.stopped,
-            "wall_s": round(session.wall_s, 3),
-            "timed_gpu_s": round(busy, 3),
-            "token_held_s": round(held, 3),
-            "worker_restarts": session.restarts,
-            "fingerprint": header["fingerprint"],
-        },
-    )
+    busy, held = session.timed_gpu_s, session.token_held_s
+    store.write_json(out / "manifest.json", manifest(session, header, counts=counts, missing=missing, wanted=len(jobs)))
     for side, found in counts.items():
         click.echo(f"{side}: " + ", ".join(f"{n} {status}" for status, n in found.items()), err=True)
     if session.wall_s > 0 and jobs:

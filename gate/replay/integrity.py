@@ -1,6 +1,6 @@
 """The integrity checks: what makes a measured time unusable, each as a function from facts to a finding.
 
-The numbers in the codes' comments are those of the list in the timing design: a finding is a status, not a warning,
+The checks are numbered 1 to 8, and each docstring says which one it is. A finding is a status, not a warning,
 and its row leaves every aggregate.
 """
 

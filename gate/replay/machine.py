@@ -63,6 +63,16 @@ class Session:
     stopped: str | None = None
     restarts: int = 0
 
+    @property
+    def timed_gpu_s(self) -> float:
+        """Seconds of device work between the timing events."""
+        return sum(machine.token.gpu_us for machine in self.machines) / 1e6
+
+    @property
+    def token_held_s(self) -> float:
+        """Seconds for which measurement held a GPU, over all GPUs."""
+        return sum(machine.token.held_s for machine in self.machines)
+
 
 def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list[str | None]:
     """The GPUs to use: `all`, a number of them, or a list of indices such as `0,2`.

@@ -44,7 +44,8 @@ def measure(
     machines = [Machine(gpu=gpu) for gpu in gpus]
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
-    count = min(settings.lanes * len(machines), len(jobs))
+    places = [(machine, f"gpu{machine.gpu or 0}-lane{lane}") for lane in range(settings.lanes) for machine in machines]
+    count = min(len(places), len(jobs))
     shared = _Shared(
         settings=settings,
         waiting=waiting,
@@ -53,11 +54,7 @@ def measure(
         session=session,
         ready=threading.Barrier(max(count, 1)),
     )
-    lanes = [
-        threading.Thread(target=shared.lane, args=(machine, f"gpu{machine.gpu or 0}-lane{lane}"), daemon=True)
-        for lane in range(settings.lanes)
-        for machine in machines
-    ][:count]
+    lanes = [threading.Thread(target=shared.lane, args=place, daemon=True) for place in places[:count]]
     for lane in lanes:
         lane.start()
     try:
