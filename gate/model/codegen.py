@@ -90,7 +90,8 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `source_sha` covers the kernel's own files and all they import, where the kernels are a FlyDSL checkout: equal
     hashes under one compiler mean equal code. `launch_sha` covers what the host does around the kernel: grid, block and
-    arguments, which the machine code does not hold. `compile_seconds` is wall time on the machine that compiled: it belongs in no byte-stable output.
+    arguments, which the machine code does not hold. `compile_seconds` is wall time on the machine that compiled: it
+    belongs in no byte-stable output.
     """
 
     schema: Literal["gate.codegen/1"] = "gate.codegen/1"

@@ -1,6 +1,6 @@
 """How long the command line takes to start, beside Python itself and git: one table, all in one run, interleaved.
 
-    python tests/bench/cli_start.py [--runs 30]
+python tests/bench/cli_start.py [--runs 30]
 """
 
 from __future__ import annotations
