@@ -72,4 +72,4 @@ def test_the_change_lies_in_the_bracket_and_few_versions_are_asked(size: int, ch
     assert found.last_same is not None and found.first_changed is not None
     low, high = int(found.last_same[1:]), int(found.first_changed[1:])
     assert low < change <= high and all(index in lost for index in range(low + 1, high))
-    assert len(asked) == len(set(asked)) <= 2 + math.ceil(math.log2(size)) + len(lost)
+    assert len(asked) == len(set(asked)) <= 2 + math.ceil(math.log2(size)) + 2 * len(lost)
