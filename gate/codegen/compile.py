@@ -123,7 +123,6 @@ def compile_cases(
     an exception or interrupt ends the workers.
     """
     unique = _with_sources(unique_cases(cases), kernels_dir)
-    of_triton = toolchain is not None and toolchain.triton_version is not None
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
     places = _places(unique, tools, cache_dir, installed_torch=installed_torch)
     records: dict[str, CodegenRecord] = {}
@@ -134,7 +133,7 @@ def compile_cases(
         if on_record:
             on_record(record)
 
-    pending: list[CompileCase] = []
+    pending = []
     for case in unique:
         kept = cache.read_entry(places[case.compile_key]) if cache_dir else None
         if kept is None:
@@ -142,22 +141,22 @@ def compile_cases(
         else:
             keep(case, kept)
 
-    command = [
-        python,
-        str(TRITON_WORKER if of_triton else WORKER),
-        "--kernels",
-        str(kernels_dir.resolve()),
-        "--arch",
-        arch,
-    ]
-    command += ["--toolkit", str(toolkit)] if toolkit else []
-    command += ["--installed-torch"] if installed_torch else []
+    command = _command(python, kernels_dir, tools, toolkit=toolkit, installed_torch=installed_torch)
     with closing(_answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)) as answers:
         for case, reply in answers:
             if cache_dir:
                 cache.write_entry(places[case.compile_key], reply)
             keep(case, reply)
     return tuple(records[case.compile_key] for case in unique)
+
+
+def _command(
+    python: str, kernels_dir: Path, tools: Toolchain, *, toolkit: Path | None, installed_torch: bool
+) -> list[str]:
+    script = TRITON_WORKER if tools.triton_version else WORKER
+    command = [python, str(script), "--kernels", str(kernels_dir.resolve()), "--arch", tools.arch]
+    command += ["--toolkit", str(toolkit)] if toolkit else []
+    return command + (["--installed-torch"] if installed_torch else [])
 
 
 def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[CompileCase, ...]:
