@@ -358,6 +358,17 @@ def test_a_force_push_between_look_and_write_is_seen(github: FakeGitHub, publish
     assert state(github, OTHER) == "success"
 
 
+def test_a_head_that_moves_after_the_pull_request_was_found_gets_no_comment(github: FakeGitHub, publish: Gate) -> None:
+    def push(method: str, path: str) -> None:
+        if method == "GET" and path.endswith("/pulls"):
+            github.pulls[PULL]["head"]["sha"] = OTHER
+
+    github.after = push
+    assert publish(blocked()) == 0
+    assert github.count("POST", "/comments") == 0
+    assert state(github) == "failure"
+
+
 @pytest.mark.parametrize("ending", ["closed", "merged"])
 def test_a_pull_request_closed_meanwhile_gets_no_comment(github: FakeGitHub, publish: Gate, ending: str) -> None:
     def close(method: str, path: str) -> None:
