@@ -99,11 +99,16 @@ def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list
 
 def decode_bulk(path: Path, record: type[T]) -> tuple[list[T], list[Problem]]:
     """As `decode_lines` without line numbers: whole chunks at a time, line by line only where a chunk has a fault."""
+    return decode_pieces(path, _chunks(path), record)
+
+
+def decode_pieces(path: Path, pieces: Iterable[bytes], record: type[T]) -> tuple[list[T], list[Problem]]:
+    """As `decode_bulk`, of consecutive pieces of whole lines of the file."""
     decoder = msgspec.json.Decoder(record)
     good: list[T] = []
     bad: list[Problem] = []
     line = 0
-    for chunk in _chunks(path):
+    for chunk in pieces:
         try:
             good += decoder.decode_lines(chunk)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

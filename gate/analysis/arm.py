@@ -16,7 +16,7 @@ State = Literal["ok", "failed", "incorrect", "off", "absent", "unusable"]
 SAME_UNIT = 3.0
 
 
-class Arm(msgspec.Struct, frozen=True, kw_only=True):
+class Arm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`time_us` is set exactly when `state` is ok and the row was timed (a codegen row has no time)."""
 
     state: State
@@ -70,6 +70,8 @@ def of_outcome(outcome: AnyOutcome) -> Arm:
     state = _STATES[outcome.benchmark_status]
     if state == "ok" and outcome.correct is False:
         state = "incorrect"
+    if state == "ok" and (time := _plain_time(outcome)) is not None:
+        return Arm(state="ok", outcome=outcome, time_us=time)
     if state != "ok":
         return Arm(state=state, outcome=outcome, detail=_why(outcome))
     if outcome.timing_method == "codegen":
@@ -82,6 +84,16 @@ def of_outcome(outcome: AnyOutcome) -> Arm:
 
 def _why(outcome: AnyOutcome) -> str:
     return outcome.correctness_error or outcome.skip_reason or ""
+
+
+def _plain_time(outcome: AnyOutcome) -> float | None:
+    """The time of a row that has no blocks and nothing to remark, found with few steps: most rows are such."""
+    time, low, high = outcome.median_us, outcome.p10_us, outcome.p90_us
+    if time is None or low is None or high is None or outcome.blocks_us is not None or outcome.stable is False:
+        return None
+    if outcome.correct is None or outcome.timing_method is None or outcome.timing_method == "codegen":
+        return None
+    return time if 0.0 < time < math.inf and low <= time <= high else None
 
 
 def _fault(outcome: AnyOutcome) -> tuple[str, str] | None:

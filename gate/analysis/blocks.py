@@ -18,6 +18,7 @@ from gate.model.policy import Policy
 # The Hodges-Lehmann estimate has 3/pi of the mean's efficiency for normal data.
 EFFICIENCY = 3 / math.pi
 TRIM = 0.2
+ROBUST_PROCESSES = 5
 # Two speeds: the gap between the groups is this many times the spread inside them, and at least 3%.
 BIMODAL_GAPS = 4.0
 BIMODAL_LEAST = 0.03
@@ -62,7 +63,8 @@ def of_contrasts(
     prior = noise.priors(keys=keys, variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum)
     s2, df = noise.moderate(variances=centred.variance, dfs=centred.df, prior=prior, minimum=minimum)
     tau2 = _process_variance(centred, s2, policy)
-    se = np.sqrt(s2 / (EFFICIENCY * centred.k) + tau2 / centred.processes)
+    efficiency = np.where(centred.processes >= ROBUST_PROCESSES, EFFICIENCY, 1.0)
+    se = np.sqrt(s2 / (EFFICIENCY * centred.k) + tau2 / (efficiency * centred.processes))
     return _finish(contrasts, centred, se=se, df=df, ceilings=np.array(ceilings), policy=policy, n_tests=n_tests)
 
 
@@ -89,7 +91,7 @@ def _centred(contrasts: Sequence[Contrast]) -> Centred:
         d = np.stack([contrasts[index].d for index in members])
         centre[members], residual, spread[members] = _centre(d, contrasts[members[0]].process)
         variance[members], df[members] = _robust_variance(residual, processes=int(processes[members[0]]))
-        bimodal[members] = _bimodal(d)
+        bimodal[members] = _bimodal(np.stack([contrasts[index].raw for index in members]))
     k = np.array([len(c.d) for c in contrasts], dtype=float)
     visits = np.array([c.visits for c in contrasts], dtype=float)
     return Centred(
@@ -126,17 +128,22 @@ def _centre(d: Floats, process: tuple[int, ...] | None) -> tuple[Floats, Floats,
         residual[:, chosen] = d[:, chosen] - part[:, None]
         centres.append(part)
     stacked = np.stack(centres)
-    return stacked.mean(axis=0), residual, stacked.var(axis=0, ddof=1)
+    # From five on, processes are enough to tell a wild one from the others.
+    centre = hodges_lehmann(stacked.T) if len(stacked) >= ROBUST_PROCESSES else stacked.mean(axis=0)
+    return centre, residual, stacked.var(axis=0, ddof=1)
 
 
 def _robust_variance(residual: Floats, *, processes: int) -> tuple[Floats, Floats]:
-    """Variance of one block such that variance / k is Yuen's for a 20% trimmed mean, and its degrees of freedom."""
+    """Variance of one block such that variance / k is Yuen's for a 20% trimmed mean, and its degrees of freedom.
+
+    Each process's own centre costs a block, of which trimming keeps its share.
+    """
     n, k = residual.shape
     cut = int(TRIM * k) if k >= 5 else 0
     kept = k - 2 * cut
     ordered = np.sort(residual, axis=1)
     clipped = np.clip(ordered, ordered[:, [cut]], ordered[:, [k - 1 - cut]])
-    freedom = max(kept - processes, 1)
+    freedom = max((k - processes) * (kept - 1) / (k - 1), 1.0)
     sums = ((clipped - clipped.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return sums * k / (kept * freedom), np.full(n, float(freedom))
 

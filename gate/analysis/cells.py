@@ -65,16 +65,16 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 
     def arms(self, shape: Shape, providers: Iterable[str]) -> dict[str, Arm]:
         """The arms of one shape by provider. All of a run's rows of a shape share a GPU, so the bound is kept."""
-        bounds: dict[str | None, physics.Bound | None] = {}
         result = {}
+        gpu: str | None = ""
+        bound: physics.Bound | None = None
         for provider in providers:
             one = arm(self.book, shape_id=shape.shape_id, provider=provider)
             time, outcome = one.time_us, one.outcome
             if time is not None and outcome is not None:
-                name = outcome.gpu
-                if self.policy.enabled and name not in bounds:
-                    bounds[name] = physics.bound(shape, name)
-                bound = bounds.get(name)
+                if self.policy.enabled and outcome.gpu != gpu:
+                    gpu = outcome.gpu
+                    bound = physics.bound(shape, gpu)
                 # Most times are far above the larger bound: only the others need a closer look.
                 if self.void or (bound is not None and time < bound.cold_us):
                     one = possible(one, shape, void=self.void, bound=bound, slack=self.policy.slack)

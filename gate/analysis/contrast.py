@@ -11,15 +11,39 @@ from gate.analysis.estimate import Pair
 from gate.analysis.student import Floats
 from gate.model.outcome import AnyOutcome
 
+# A visit further than this many standard deviations from its row's others was disturbed from outside.
+DISTURBED = 4.0
+# The median absolute deviation of normal data in standard deviations, inverted.
+MAD_TO_SD = 1.4826
+
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """One row's block differences d = log(head/base), the visits behind each, its process, and the A/A variance."""
+    """One row's block differences d = log(head/base), the visits behind each, its process, and the A/A variance.
+
+    `raw` are the differences as measured; in `d` single disturbed visits are tamed.
+    """
 
     d: Floats
+    raw: Floats
     visits: int
     process: tuple[int, ...] | None
     aa: float | None
     surplus: bool
+
+
+def tame(base: Floats, head: Floats) -> Floats:
+    """The block differences of log visits (..., blocks, visits), single disturbed visits brought in to the others.
+
+    Visit i of head lies beside visit i of base in time, so that the clock's own steps cancel in their difference; one
+    that lies alone is moved to `DISTURBED` robust standard deviations from its row's median (winsorised).
+    """
+    pairs = head - base
+    flat = pairs.reshape(*pairs.shape[:-2], -1)
+    middle = np.median(flat, axis=-1)
+    reach = DISTURBED * MAD_TO_SD * np.median(np.abs(flat - middle[..., None]), axis=-1)
+    low, high = (middle - reach)[..., None, None], (middle + reach)[..., None, None]
+    tamed: Floats = np.clip(pairs, low, high).mean(axis=-1)
+    return tamed
 
 
 class VisitSpread(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +61,12 @@ def contrasts_of(pairs: Sequence[Pair]) -> list[Contrast]:
         groups.setdefault(layouts if all(layouts) else ("ragged", index), []).append(index)
     result: list[Contrast | None] = [None] * len(pairs)
     for members in groups.values():
-        base, base_aa = _log_blocks([pairs[index].base.outcome for index in members])
-        head, head_aa = _log_blocks([pairs[index].head.outcome for index in members])
+        base, base_aa, was = _log_blocks([pairs[index].base.outcome for index in members])
+        head, head_aa, now = _log_blocks([pairs[index].head.outcome for index in members])
         k = min(base.shape[1], head.shape[1])
-        d = head[:, :k] - base[:, :k]
+        raw = head[:, :k] - base[:, :k]
+        same = was is not None and now is not None and 1 < was.shape[2] == now.shape[2]
+        d = tame(was[:, :k], now[:, :k]) if same and was is not None and now is not None else raw
         aa = _aa(base_aa, head_aa, k)
         for position, index in enumerate(members):
             outcome = pairs[index].head.outcome
@@ -48,6 +74,7 @@ def contrasts_of(pairs: Sequence[Pair]) -> list[Contrast]:
             labels = outcome.block_process
             result[index] = Contrast(
                 d=d[position],
+                raw=raw[position],
                 visits=_visits(outcome),
                 process=labels[:k] if labels is not None and len(labels) >= k and len(set(labels[:k])) > 1 else None,
                 aa=None if aa is None else float(aa[position]),
@@ -68,15 +95,16 @@ def _visits(outcome: AnyOutcome) -> int:
     return max(len(block) for block in outcome.blocks_us or ((),))
 
 
-def _log_blocks(outcomes: Sequence[AnyOutcome | None]) -> tuple[Floats, VisitSpread | None]:
-    """Mean log time of each block, and the variance of that mean from the visits inside it (none with one visit)."""
+def _log_blocks(outcomes: Sequence[AnyOutcome | None]) -> tuple[Floats, VisitSpread | None, Floats | None]:
+    """Mean log time of each block, the variance of that mean from the visits inside it (none with one visit), and the
+    log visits themselves where every block has as many."""
     blocks = [outcome.blocks_us for outcome in outcomes if outcome is not None and outcome.blocks_us]
     if len(blocks) == 1 and len({len(block) for block in blocks[0]}) > 1:
-        return np.array([[float(np.mean(np.log(block))) for block in blocks[0]]]), None
+        return np.array([[float(np.mean(np.log(block))) for block in blocks[0]]]), None, None
     logs = np.log(np.array(blocks, dtype=np.float64))
     visits = logs.shape[2]
     spread = VisitSpread(variance=logs.var(axis=2, ddof=1) / visits, df=visits - 1) if visits > 1 else None
-    return logs.mean(axis=2), spread
+    return logs.mean(axis=2), spread, logs
 
 
 def _aa(base: VisitSpread | None, head: VisitSpread | None, k: int) -> Floats | None:

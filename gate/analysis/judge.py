@@ -201,7 +201,7 @@ def _listed(side: str, problems: Sequence[Problem]) -> list[str]:
 def _strangers(side: str, book: Book, inputs: Inputs) -> list[str]:
     """Rows that the ledger does not ask for."""
     wanted = {shape.shape_id for shape in inputs.ledger.shapes}
-    strange = sorted({outcome.shape_id for outcome in book if outcome.shape_id not in wanted})
+    strange = sorted(set().union(*(of_provider.keys() - wanted for of_provider in book.rows.values())))
     if not strange:
         return []
     return [f"{side}: rows of {len(strange)} shapes that the ledger does not hold, such as {strange[0]}"]

@@ -35,11 +35,11 @@ def rule(
     tested = [index for index, estimate in enumerate(estimates) if estimate.kind == "blocks"]
     slow = _screen([estimates[index].p_slow for index in tested], policy)
     fast = _screen([estimates[index].p_fast for index in tested], policy)
-    suspects = [index for index, is_slow in zip(tested, slow, strict=True) if is_slow]
-    final = [confirmed.get(pairs[index].shape.shape_id, estimates[index]).p_slow for index in suspects]
-    stands = holm(np.array(final), alpha=policy.confirm.alpha).tolist() if final else []
-    established = {index for index, stand in zip(suspects, stands, strict=True) if stand}
-    named = set(suspects)
+    screened = [index for index, is_slow in zip(tested, slow, strict=True) if is_slow]
+    named = {*screened, *(index for index in tested if estimates[index].p_slow < policy.screen.suspect)}
+    again = {index: found for index in sorted(named) if (found := confirmed.get(pairs[index].shape.shape_id))}
+    # A fresh session decides alone, so naming more suspects costs it no error; without one the screen must agree.
+    established = _stand(again, policy) | _stand({i: estimates[i] for i in screened if i not in again}, policy)
     faster = {index for index, is_fast in zip(tested, fast, strict=True) if is_fast}
     return [
         _paired(pair, estimate, policy, slow=index in established, suspect=index in named, fast=index in faster)
@@ -52,6 +52,12 @@ def rule(
 def _screen(p: Sequence[float], policy: Policy) -> list[bool]:
     rejected: list[bool] = benjamini_hochberg(np.array(p), q=policy.screen.fdr / len(policy.screen.looks)).tolist()
     return rejected
+
+
+def _stand(found: Mapping[int, Estimate], policy: Policy) -> set[int]:
+    """Which of a family of suspects are slower for certain."""
+    stands = holm(np.array([estimate.p_slow for estimate in found.values()]), alpha=policy.confirm.alpha).tolist()
+    return {index for index, stand in zip(found, stands, strict=True) if stand}
 
 
 def not_slower_log(pair: Pair, policy: Policy) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from gate import store
+from gate import bulk, store
 from gate.analysis.judge import Inputs
 from gate.analysis.policy_text import policy_from, waivers_from
 from gate.model.ledger import Ledger
@@ -80,7 +80,21 @@ def read_results(path: Path) -> Results:
 
 def read_measured(path: Path) -> MeasuredResults:
     """All results under `path` as one run, as far as a judgement reads them."""
-    parts = _each(path, store.RESULTS_FILE, store.read_measured)
+    with bulk.reader() as read:
+        return _measured(path, read)()
+
+
+def _measured(path: Path, read: bulk.Reader) -> Callable[[], MeasuredResults]:
+    """Starts to read all results under `path`, as far as a judgement reads them; the call waits for them, as one run.
+
+    Nothing is raised before that call, so that faults are told in the order of the inputs.
+    """
+    if path.is_dir():
+        return lambda: _one_run([waiting() for waiting in _each(path, store.RESULTS_FILE, read)])
+    return read(path)
+
+
+def _one_run(parts: Sequence[MeasuredResults]) -> MeasuredResults:
     return MeasuredResults(
         outcomes=tuple(chain.from_iterable(part.outcomes for part in parts)) if len(parts) > 1 else parts[0].outcomes,
         problems=tuple(problem for part in parts for problem in part.problems),
@@ -118,13 +132,16 @@ def read_inputs(
     today: date,
 ) -> Inputs:
     """Everything a judgement needs, read. Raises UnusableInput for a file that cannot be used at all."""
-    return Inputs(
-        ledger=read_ledgers(ledger),
-        matrices=read_matrices(matrix),
-        base=read_measured(base),
-        head=read_measured(head),
-        policy=read_policy(policy),
-        waivers=read_waivers(waivers),
-        confirm=None if confirm is None else (read_measured(confirm[0]), read_measured(confirm[1])),
-        today=today,
-    )
+    with bulk.reader() as read:
+        was, now = _measured(base, read), _measured(head, read)
+        again = None if confirm is None else (_measured(confirm[0], read), _measured(confirm[1], read))
+        return Inputs(
+            ledger=read_ledgers(ledger),
+            matrices=read_matrices(matrix),
+            base=was(),
+            head=now(),
+            policy=read_policy(policy),
+            waivers=read_waivers(waivers),
+            confirm=None if again is None else (again[0](), again[1]()),
+            today=today,
+        )

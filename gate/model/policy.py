@@ -49,6 +49,10 @@ class Screen(_Table, frozen=True, kw_only=True):
     fdr: Annotated[
         Probability, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")
     ] = 0.10
+    suspect: Annotated[
+        Probability,
+        doc("A row that would look this slow by chance this rarely goes to the confirming session, screened or not."),
+    ] = 0.005
     looks: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
         msgspec.Meta(

@@ -10,7 +10,7 @@ import numpy as np
 
 from gate.analysis import blocks, looks, verdicts
 from gate.analysis.arm import Arm
-from gate.analysis.contrast import Contrast
+from gate.analysis.contrast import Contrast, tame
 from gate.analysis.controls import Controls
 from gate.analysis.estimate import Estimate, Pair
 from gate.analysis.trial.source import Draw, Source
@@ -116,7 +116,8 @@ def contrast(draws: Sequence[Draw]) -> Contrast:
     own = (base.var(axis=1, ddof=1) + head.var(axis=1, ddof=1)) / visits if visits > 1 else None
     process = tuple(index for index, one in enumerate(draws) for _ in range(len(one.base)))
     return Contrast(
-        d=head.mean(axis=1) - base.mean(axis=1),
+        d=tame(base, head) if visits > 1 else head.mean(axis=1) - base.mean(axis=1),
+        raw=head.mean(axis=1) - base.mean(axis=1),
         visits=visits,
         process=process if len(draws) > 1 else None,
         aa=None if own is None else float(np.median(own)) / (1 - 2 / (18 * (visits - 1))) ** 3,

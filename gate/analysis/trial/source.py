@@ -131,7 +131,7 @@ def labels(processes: Sequence[int]) -> tuple[int, ...]:
 
 def _usable(row: AnyOutcome) -> bool:
     blocks = row.blocks_us
-    if row.benchmark_status != "ok" or not blocks or len(blocks) < 2 or row.median_us is None:
+    if row.benchmark_status != "ok" or not blocks or len(blocks) < 2 or len(blocks[0]) < 2 or row.median_us is None:
         return False
     return all(len(block) == len(blocks[0]) and all(0 < visit < math.inf for visit in block) for block in blocks)
 

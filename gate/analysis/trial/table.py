@@ -159,8 +159,7 @@ def see(source: Source, rng: np.random.Generator, slowed: Mapping[int, float]) -
     base, head, again = (np.empty((n, SAMPLES)) for _ in range(3))
     history = np.empty((n, HISTORY))
     for row in range(n):
-        first = source.draw(rng, row, [(SAMPLES + 1) // 2])
-        second = source.draw(rng, row, [(SAMPLES + 1) // 2])
+        first, second = source.draw(rng, row, [SAMPLES]), source.draw(rng, row, [SAMPLES])
         base[row], again[row] = first.base.ravel()[:SAMPLES], second.base.ravel()[:SAMPLES]
         head[row] = first.head.ravel()[:SAMPLES] + math.log(slowed.get(row, 1.0))
         past = source.draw(rng, row, [2] * HISTORY)
