@@ -151,6 +151,14 @@ def test_a_comment_just_too_long_is_rendered_with_less(github: FakeGitHub, publi
     assert "/actions/runs/11/attempts/1" in body, "the line with the run is never what is left out"
 
 
+@pytest.mark.parametrize("short_of", range(60, 360, 60))
+def test_the_last_line_counts_too(github: FakeGitHub, publish: Gate, short_of: int) -> None:
+    from tests.render.test_limits import exactly, sized
+
+    assert publish(sized(exactly(65_536 - short_of)), 11, "--comment", "always") == 0
+    assert len(one_body(github).encode()) <= 65_536
+
+
 def test_a_long_status_of_wide_characters_keeps_to_140(github: FakeGitHub, publish: Gate) -> None:
     wide = msgspec.structs.replace(slower(0, 1.2), op_type="中" * 141)
     assert publish(decision([wide], **BLOCKED)) == 0
@@ -263,6 +271,12 @@ def test_a_row_that_is_not_unchanged_is_never_no_change(github: FakeGitHub, publ
     assert len(github.ours(PULL)) == 1
 
 
+def test_counts_that_hide_a_row_do_not_make_it_unchanged(github: FakeGitHub, publish: Gate) -> None:
+    odd = msgspec.structs.replace(row(1), verdict="missing", ratio=None, ci=None)
+    assert publish(decision([row(0), odd], counts={"total": 2, "unchanged": 2})) == 0
+    assert len(github.ours(PULL)) == 1
+
+
 @pytest.mark.parametrize("change", [{"problems": ("head line 3: refused",)}, {"counts": {"total": 9, "unchanged": 4}}])
 def test_what_is_left_out_is_never_no_change(github: FakeGitHub, publish: Gate, change: dict[str, object]) -> None:
     assert publish(msgspec.structs.replace(unchanged(), **change)) == 0
@@ -333,9 +347,12 @@ def test_an_edit_or_a_deletion_that_fails_once_is_done(
     assert shows(one_body(github), "12.1")
 
 
-def test_a_force_push_while_running_sets_the_status_of_the_old_head_only(github: FakeGitHub, publish: Gate) -> None:
+def test_a_force_push_while_running_sets_the_status_of_the_old_head_only(
+    github: FakeGitHub, publish: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
     github.pulls[PULL]["head"]["sha"] = OTHER
     assert publish(blocked()) == 0
+    assert "no comment (the head has moved on)" in capsys.readouterr().err
     assert github.count("POST", "/comments") == 0
     assert state(github) == "failure"
     assert github.status(OTHER) is None
@@ -472,7 +489,9 @@ def test_a_run_that_is_none_of_ours_is_refused(github: FakeGitHub, publish: Gate
     assert github.statuses == [] and github.ours(PULL) == []
 
 
-def test_a_manual_run_is_bound_to_a_pull_request_and_its_commit(github: FakeGitHub, publish: Gate) -> None:
+def test_a_manual_run_is_bound_to_a_pull_request_and_its_commit(
+    github: FakeGitHub, publish: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
     github.add_pull(8, OTHER, repo=FORK_ID, owner="ada")
     fields = {"event": "workflow_dispatch", "head_branch": "main"}
     github.add_run(12, "d" * 40, display_title=f"gate: pull request 8 at {OTHER}", **fields)
@@ -483,5 +502,6 @@ def test_a_manual_run_is_bound_to_a_pull_request_and_its_commit(github: FakeGitH
     github.add_run(13, "d" * 40, display_title=f"gate: pull request 8 at {OTHER}", **fields)
     assert publish(passing(), 13) == 0
     assert shows(github.ours(8)[0], "12.1"), "the commit that was approved is no longer the head"
+    assert "no comment (the head has moved on)" in capsys.readouterr().err
     github.add_run(14, "d" * 40, display_title=f"gate: pull request 404 at {OTHER}", **fields)
     assert publish(passing(), 14) == 2
