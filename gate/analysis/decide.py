@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -77,6 +78,7 @@ def decide(
 ) -> Outcome:
     """The outcome of a run. One confirmed regression blocks; anything unmeasured is never green."""
     gaps = _gaps(cover, facts)
+    gaps += [gap for gap in _op_gaps(findings, policy) if gap not in gaps]
     blockers = _blockers(findings, tests)
     gate: GateOutcome = (
         "no_verdict" if facts.ledger_refused else "block" if blockers else "no_verdict" if gaps else "pass"
@@ -105,6 +107,21 @@ def _gaps(cover: Coverage, facts: Facts) -> list[str]:
     if cover.measured and cover.conclusive_share < cover.required_conclusive_share:
         gaps.append("mostly_inconclusive")
     return gaps
+
+
+def _op_gaps(findings: Sequence[RowFinding], policy: Policy) -> list[str]:
+    """What holds for one op alone: a large run must not drown an op that is unclear or has lost its baseline."""
+    counts: dict[str, Counter[str]] = {}
+    for finding in findings:
+        counts.setdefault(finding.op_type, Counter())[finding.verdict] += 1
+    gaps = set()
+    for of_op in counts.values():
+        measured = sum(of_op[verdict] for verdict in MEASURED)
+        if measured and measured - of_op["inconclusive"] < policy.coverage.conclusive * measured:
+            gaps.add("mostly_inconclusive")
+        if measured and of_op["new"] > policy.coverage.new * (of_op["new"] + measured):
+            gaps.add("mostly_new")
+    return sorted(gaps)
 
 
 def _blockers(findings: Sequence[RowFinding], tests: Sequence[GeomeanTest]) -> list[str]:

@@ -19,7 +19,8 @@ _NEXT: dict[str, str] = {
     "nothing_compared": "measure base and head on one stack, then judge again",
     "coverage": "measure or repair the rows that were not compared, then judge again",
     "refused_rows": "correct the refused rows named under problems, then judge again",
-    "ledger_refused": "re-import the ledger, then judge again",
+    "mostly_new": "record the baseline of the new rows on the base commit, then judge again",
+    "ledger_refused": "restore the files named under problems, or freeze them again on purpose, then judge again",
     "mixed_kinds": "judge times against times and machine code against machine code",
     "cannot_fail": "raise screen.looks in the policy, then measure again",
     "mostly_inconclusive": "measure more blocks in one session, then judge again",
@@ -54,6 +55,8 @@ def _capital(outcome: Outcome) -> str:
 
 def next_step(outcome: Outcome, findings: Sequence[RowFinding] = ()) -> str:
     """What to do, from the first reason that has an answer."""
+    if "mostly_inconclusive" in outcome.reasons and any(map(_code_changed, findings)):
+        return _NEXT["no_time_measured"]
     if outcome.reasons == ("no_time_measured",) and not any(map(_code_changed, findings)):
         return "nothing to do; the machine code is the baseline's, byte for byte"
     return next((_NEXT[code] for code in outcome.reasons if code in _NEXT), "nothing to do")

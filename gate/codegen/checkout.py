@@ -46,9 +46,10 @@ def case_of(op_type: str, dtype: str, constexprs: Mapping[str, Constexpr]) -> Co
 def compile_case(shape: Shape) -> CompileCase | Unsupported:
     """The case whose code serves a ledger shape, or the reason there is none. Never raises for a shape."""
     serve = SHAPES.get(shape.op_type)
+    if serve is None:
+        reason = f"no kernel for {shape.op_type} in a FlyDSL checkout"
+        return Unsupported(op_type=shape.op_type, dtype=shape.dtype, reason=reason, no_kernel=True)
     try:
-        if serve is None:
-            raise Refusal(f"no kernel for {shape.op_type} in a FlyDSL checkout")
         op_type, dtype, constexprs = serve(shape.dtype, shape.args)
     except Refusal as refusal:
         return Unsupported(op_type=shape.op_type, dtype=shape.dtype, reason=str(refusal))

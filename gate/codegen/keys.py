@@ -37,11 +37,15 @@ class CompileCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unsupported(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernels have no code for a shape; `reason` is the constraint in words."""
+    """The kernels have no code for a shape; `reason` is the constraint in words.
+
+    `no_kernel` tells an op that these kernels lack altogether from a shape that a kernel refuses.
+    """
 
     op_type: str
     dtype: str
     reason: str
+    no_kernel: bool = False
 
 
 class _Refusal(Exception):
@@ -51,9 +55,10 @@ class _Refusal(Exception):
 def compile_case(shape: Shape) -> CompileCase | Unsupported:
     """Return the case whose code serves this shape, or the reason there is none. Never raises for a shape."""
     entry = OPS.get(shape.op_type)
+    if entry is None:
+        reason = f"no kernel for {shape.op_type}: the ops are {', '.join(sorted(OPS))}"
+        return Unsupported(op_type=shape.op_type, dtype=shape.dtype, reason=reason, no_kernel=True)
     try:
-        if entry is None:
-            raise _Refusal(f"no kernel for {shape.op_type}: the ops are {', '.join(sorted(OPS))}")
         constexprs = entry(shape.dtype, shape.args)
     except _Refusal as refusal:
         return Unsupported(op_type=shape.op_type, dtype=shape.dtype, reason=str(refusal))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ import click
 from gate import store
 from gate.analysis.decide import BLOCKING
 from gate.model.decision import Coverage, Decision, Environment, Geomean, RowFinding
-from gate.model.problem import Exit, Problem
+from gate.model.problem import Exit, Problem, UnusableInput
 from gate.model.reasons import sentence
 
 DECISION_FILE = "decision.json"
@@ -37,10 +39,15 @@ def write(decision: Decision, out: Path) -> None:
     # The templates are needed only once there is something to say.
     from gate import render
 
-    store.write_json(out / DECISION_FILE, decision)
-    store.write_jsonl(out / REGRESSIONS_FILE, worst_first(decision))
-    for name, text in render.texts(decision).items():
-        store.write_text(out / name, text)
+    try:
+        store.write_jsonl(out / REGRESSIONS_FILE, worst_first(decision))
+        for name, text in render.texts(decision).items():
+            store.write_text(out / name, text)
+        store.write_json(out / DECISION_FILE, decision)
+    except UnusableInput:
+        # A disk that fills up must not leave a green status without its decision.
+        clear(out)
+        raise
 
 
 def clear(out: Path) -> None:
@@ -51,7 +58,17 @@ def clear(out: Path) -> None:
 
 
 def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:
-    """Prints the decision for a person, or decision.json for a machine."""
+    """Prints the decision for a person, or decision.json for a machine; a broken output never changes the verdict."""
+    try:
+        _print(decision, out, as_json=as_json)
+        sys.stdout.flush()
+    except OSError as error:
+        click.echo(f"gate: standard output cannot be written ({error.strerror}); the verdict is in {out}", err=True)
+        # What Python still holds back would fail again at exit and replace the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _print(decision: Decision, out: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(store.encode(decision))
         return
@@ -82,7 +99,7 @@ def unusable(problems: tuple[Problem, ...]) -> Decision:
         decision="blocked",
         headline="no_verdict",
         reasons=("unusable_input",),
-        summary=f"Nothing was judged: {sentence('unusable_input')}.",
+        summary=f"Nothing was judged: {_without_folder(problems[0]) if problems else sentence('unusable_input')}.",
         next_step="correct the input named under problems, then judge again",
         kind="timing",
         counts={"total": 0},

@@ -53,13 +53,17 @@ class CodeSide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the codegen comparison says of a row: its verdict, sentences with numbers, and both sides."""
+    """What the codegen comparison says of a row: its verdict, sentences with numbers, and both sides.
+
+    `page` is the kernel's page, base beside head, relative to the folder of the judgement; empty where there is none.
+    """
 
     compile_key: str
     verdict: str
     findings: tuple[str, ...] = ()
     base: CodeSide | None = None
     head: CodeSide | None = None
+    page: str = ""
 
 
 class RowFinding(msgspec.Struct, frozen=True, kw_only=True):

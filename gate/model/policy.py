@@ -56,7 +56,7 @@ class Screen(_Table, frozen=True, kw_only=True):
     looks: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
         msgspec.Meta(
-            min_length=1, max_length=6, description="Blocks measured at each declared look; the error is spent evenly."
+            min_length=1, max_length=12, description="Blocks measured at each declared look; the error is spent evenly."
         ),
     ] = (4, 6, 8)
     interval: Annotated[Probability, doc("Confidence of the intervals that are shown (two-sided).")] = 0.95
@@ -73,7 +73,7 @@ class Confirm(_Table, frozen=True, kw_only=True):
     processes: Annotated[
         int,
         msgspec.Meta(
-            ge=1, le=8, description="Fresh process pairs that the confirming session's blocks are spread over."
+            ge=1, le=32, description="Fresh process pairs that the confirming session's blocks are spread over."
         ),
     ] = 4
 
@@ -147,6 +147,9 @@ class Coverage(_Table, frozen=True, kw_only=True):
 
     measured: Annotated[Fraction, doc("Share of the required rows that must be compared.")] = 1.0
     conclusive: Annotated[Fraction, doc("Share of the compared rows that must have a clear verdict.")] = 0.5
+    new: Annotated[Fraction, doc("Largest share of an op's rows that may lack a baseline while others have one.")] = (
+        0.25
+    )
     accept_still_failing: Annotated[
         bool, doc("Whether rows that fail in base and head alike leave the run green (never a promotion).")
     ] = False

@@ -22,8 +22,8 @@ class Waiver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     provider: ProviderName
     max_ratio: Annotated[float, msgspec.Meta(gt=1.0, le=100.0)]
     expires: date
-    reason: Annotated[str, msgspec.Meta(min_length=1)]
-    issue: Annotated[str, msgspec.Meta(min_length=1)]
+    reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    issue: Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class WaiverFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -58,7 +58,7 @@ def test_every_key_is_explained_with_its_value_and_default() -> None:
     [
         ({"max_ratios": 1.2}, "unknown key waiver.max_ratios; did you mean waiver.max_ratio?"),
         ({"max_ratio": 0.9}, "Expected `float` > 1.0"),
-        ({"reason": ""}, "length >= 1"),
+        ({"reason": ""}, "waiver[0].reason"),
         ({"provider": "flydsk"}, "Invalid enum value 'flydsk'"),
     ],
 )
