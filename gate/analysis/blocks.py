@@ -207,6 +207,9 @@ def _finish(
             p_slow=slow,
             p_fast=fast,
             n_blocks=len(contrast.d),
+            least=float(contrast.raw.min()),
+            most=float(contrast.raw.max()),
+            slower=int(np.count_nonzero(contrast.raw > 0)),
             notes=_notes(contrast, two),
         )
         for contrast, c, h, m, s, slow, fast, two in zip(

@@ -28,8 +28,10 @@ def missing_launchers(outcomes: Iterable[AnyOutcome], shapes: Mapping[str, Shape
     """
     counts: dict[Launcher, int] = {}
     for outcome in outcomes:
+        if outcome.timing_method != "cudagraph" or not missed(outcome):
+            continue
         shape = shapes.get(outcome.shape_id)
-        if shape is not None and missed(outcome):
+        if shape is not None:
             key = (shape.op_type, outcome.provider)
             counts[key] = counts.get(key, 0) + 1
     return frozenset(key for key, count in counts.items() if count >= 2)

@@ -33,6 +33,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     `p_slow`, `p_fast`: one-sided p-values against the indifference zone (blocks only). `within`, `limit`: the noise
     floor in log units (summaries only). `lo`, `hi`: the shown interval. `mde_log`: what the row could have shown.
+    `least`, `most`: log(head/base) of its fastest and slowest block, `slower`: how many blocks lie above 0.
     """
 
     kind: Literal["blocks", "summary"]
@@ -47,6 +48,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     limit: float = 0.0
     shift: float = 0.0
     n_blocks: int = 0
+    least: float = 0.0
+    most: float = 0.0
+    slower: int = 0
     notes: tuple[str, ...] = ()
 
 

@@ -71,7 +71,7 @@ def judge_rows(
             suspect=ruling.suspect,
             estimate=estimate,
             ceiling=pair.ceiling,
-            detail=_detail(estimate),
+            detail=_detail(estimate, ruling.verdict, suspect=ruling.suspect),
         )
     return [row for row in rows if row is not None]
 
@@ -126,9 +126,15 @@ def _confirm_estimates(confirm: Mapping[str, Pair], pairs: Sequence[Pair], polic
     return {pair.shape.shape_id: estimate for pair, estimate in zip(again, found, strict=True)}
 
 
-def _detail(estimate: Estimate) -> str:
-    if estimate.kind == "blocks":
-        return f"{estimate.n_blocks} paired blocks"
+def _detail(estimate: Estimate, verdict: Verdict, *, suspect: bool) -> str:
+    """Where the blocks of a changed row disagree, how far they do; or how far the machine itself moved. Else nothing,
+    so that the evidence of the classification is what a reader sees."""
     if estimate.shift:
         return f"controls moved {math.expm1(estimate.shift):+.1%}"
-    return ""
+    faster = verdict == "improved"
+    n, k = estimate.slower, estimate.n_blocks
+    agree = n == 0 if faster else n == k
+    if estimate.kind != "blocks" or agree or not (suspect or faster or verdict == "regressed"):
+        return ""
+    span = f"{math.expm1(estimate.least):+.1%} to {math.expm1(estimate.most):+.1%}"
+    return f"{'faster' if faster else 'slower'} in {k - n if faster else n} of {k} paired blocks, {span}"

@@ -1,4 +1,4 @@
-"""Reading in pieces by several processes yields exactly what reading in one go does, faults and their lines included."""
+"""Reading by several processes in pieces yields what reading in one go does, faults and their lines included."""
 
 from __future__ import annotations
 

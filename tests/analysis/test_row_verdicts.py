@@ -263,3 +263,15 @@ def test_waivers(given: Waiver, factor: float, verdict: str, state: str, gate: s
     assert (build.row(decision, 4).verdict, decision.gate) == (verdict, gate)
     assert [entry["state"] for entry in decision.waivers] == [state]
     assert decision.waivers[0]["reason"] == "accepted"
+
+
+def test_blocks_that_disagree_are_told_and_those_that_agree_are_not() -> None:
+    plain = build.row(build.decide(LEDGER, BASE, build.run(LEDGER, seed=2, factors={4: 1.2})), 4)
+    assert (plain.verdict, plain.detail) == ("regressed", "")
+    slow = build.run(LEDGER, seed=2, factors={4: 1.2})
+    row = slow.outcomes[16]
+    assert row.blocks_us is not None
+    fast = tuple(visit * 0.8 for visit in row.blocks_us[0])
+    mixed = build.row(build.decide(LEDGER, BASE, build.edit(slow, 4, LEDGER, blocks_us=(fast, *row.blocks_us[1:]))), 4)
+    assert mixed.verdict == "regressed"
+    assert mixed.detail.startswith("slower in 7 of 8 paired blocks, -4.")

@@ -170,3 +170,16 @@ def test_the_candidates_own_version_is_shown_and_is_no_difference_of_the_stack()
     found = build.decide(LEDGER, base, head).environment
     assert (found.base["flydsl_version"], found.head["flydsl_version"]) == ("0.1", "0.2")
     assert found.differences == ("torch_version",)
+
+
+def test_a_row_named_by_its_own_p_value_is_settled_by_the_fresh_session_alone() -> None:
+    many = build.ledger(60)
+    base, head = build.run(many, seed=1), build.run(many, seed=2, factors={4: 1.025})
+    strict = msgspec.structs.replace(Policy().screen, fdr=1e-9)
+    policy = msgspec.structs.replace(Policy(), screen=strict)
+    first = build.row(build.decide(many, base, head, policy=policy), 4)
+    assert (first.verdict, first.reasons[0], first.suspect) == ("inconclusive", "unconfirmed", True)
+    again = (build.run(many, seed=3, k=16), build.run(many, seed=4, k=16, factors={4: 1.025}))
+    assert build.row(build.decide(many, base, head, policy=policy, confirm=again), 4).verdict == "regressed"
+    clean = (build.run(many, seed=3, k=16), build.run(many, seed=4, k=16))
+    assert build.row(build.decide(many, base, head, policy=policy, confirm=clean), 4).verdict != "regressed"

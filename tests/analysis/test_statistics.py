@@ -8,6 +8,7 @@ from scipy import special, stats
 
 from gate.analysis import noise
 from gate.analysis.blocks import _bimodal, _robust_variance, hodges_lehmann
+from gate.analysis.contrast import tame
 from gate.analysis.multiple import benjamini_hochberg, holm
 from gate.analysis.student import inverse_trigamma, quantile, upper_tail
 from gate.model.outcome import Results
@@ -124,3 +125,34 @@ def test_processes_are_averaged_and_their_disagreement_counts() -> None:
     assert apart.ratio == pytest.approx(1.02, rel=0.003)
     assert apart.ci[1] - apart.ci[0] > 5 * (agree.ci[1] - agree.ci[0])
     assert apart.verdict == "inconclusive"
+
+
+def test_a_visit_that_lies_alone_is_brought_in_to_the_others() -> None:
+    rng = np.random.default_rng(5)
+    base, head = rng.normal(scale=0.002, size=(2, 8, 2))
+    quiet = tame(base, head)
+    head[3, 1] += 0.08
+    disturbed = tame(base, head)
+    assert np.abs(disturbed - quiet).max() < 0.012
+    assert np.delete(disturbed, 3) == pytest.approx(np.delete(quiet, 3), abs=0.001)
+
+
+def test_a_slowdown_of_every_visit_is_left_as_it_is() -> None:
+    rng = np.random.default_rng(6)
+    base, head = rng.normal(scale=0.002, size=(2, 5, 6, 2))
+    assert tame(base, head + 0.05) == pytest.approx(tame(base, head) + 0.05)
+
+
+def test_a_step_of_the_clock_between_two_visits_cancels() -> None:
+    base, head = np.array([[0.0, 0.04], [0.0, 0.0]]), np.array([[0.0, 0.04], [0.0, 0.0]])
+    assert tame(base, head).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("processes", [1, 4, 8])
+def test_the_variance_of_a_block_is_the_same_however_many_processes_share_the_blocks(processes: int) -> None:
+    rng = np.random.default_rng(7)
+    d = rng.normal(size=(4000, 16))
+    parts = np.split(d, processes, axis=1)
+    residual = np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
+    variance, _ = _robust_variance(residual, processes=processes)
+    assert variance.mean() == pytest.approx(1.0, rel=0.25)
