@@ -84,7 +84,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except GateError as error:
         return _fail(*(f"gate: {problem}" for problem in error.problems), code=error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("gate: interrupted; finished work is on disk, run the same command again to go on", code=130)
+        return _fail("gate: interrupted; finished work is on disk, run it again with --resume to go on", code=130)
     except BrokenPipeError:
         sys.stderr.close()
         return Exit.NO_VERDICT

@@ -62,8 +62,8 @@ def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:
     try:
         _print(decision, out, as_json=as_json)
         sys.stdout.flush()
-    except OSError as error:
-        click.echo(f"gate: standard output cannot be written ({error.strerror}); the verdict is in {out}", err=True)
+    except (OSError, SystemExit):  # rich turns a closed pipe into SystemExit
+        click.echo(f"gate: standard output cannot be written; the verdict is in {out}", err=True)
         # What Python still holds back would fail again at exit and replace the exit code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
