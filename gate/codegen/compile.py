@@ -16,7 +16,7 @@ import msgspec
 from gate.codegen import cache, checkout, device_libs, triton_cases
 from gate.codegen.isa import IsaError, read_isa
 from gate.codegen.keys import CompileCase, unique_cases
-from gate.codegen.pool import Pool, Reply, StartError
+from gate.codegen.pool import Pool, Reply, StartError, termination_interrupts
 from gate.model.codegen import CodegenRecord, Toolchain
 
 HERE = Path(__file__).resolve().parent
@@ -120,7 +120,7 @@ def compile_cases(
     `installed_torch` whether torch itself is used, `timeout_s` the wall time one case may take. `on_record` hears of
     each record as it arrives, in the caller's thread. With `cache_dir`, what was compiled before is read back. A case
     that fails, hangs or kills its worker is a record like any other. Raises ToolchainError when FlyDSL is unusable;
-    an exception or interrupt ends the workers.
+    an exception, an interrupt or a SIGTERM ends the workers.
     """
     unique = _with_sources(unique_cases(cases), kernels_dir)
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
@@ -142,7 +142,8 @@ def compile_cases(
             keep(case, kept)
 
     command = _command(python, kernels_dir, tools, toolkit=toolkit, installed_torch=installed_torch)
-    with closing(_answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)) as answers:
+    answering = _answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)
+    with termination_interrupts(), closing(answering) as answers:
         for case, reply in answers:
             if cache_dir:
                 cache.write_entry(places[case.compile_key], reply)

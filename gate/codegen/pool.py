@@ -14,11 +14,29 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 Reply = dict[str, Any]
 START_SECONDS = 120.0
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """A SIGTERM meanwhile is a KeyboardInterrupt: left to itself it ends this process and leaves its workers running.
+
+    Only the main thread can hear signals, and a handler that someone else has set stays.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class StartError(RuntimeError):

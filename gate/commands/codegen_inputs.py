@@ -160,12 +160,14 @@ def read_records(path: Path, arch: str) -> dict[str, CodegenRecord]:
 
 def comparable(base: Mapping[str, CodegenRecord], head: Mapping[str, CodegenRecord]) -> None:
     """Raises UnusableInput when the two were compiled for different targets or from different kinds of kernels."""
-    targets = {record.arch for record in (*base.values(), *head.values())}
+    both = (*base.values(), *head.values())
+    targets = {record.arch for record in both}
     if len(targets) > 1:
         raise UnusableInput(
             Problem(what=f"base and head are for different targets: {', '.join(sorted(targets))}", file="")
         )
-    kinds = {record.toolchain.kernels == checkout.NAME for record in (*base.values(), *head.values())}
+    # Triton's baselines lie beside either kind.
+    kinds = {one.toolchain.kernels == checkout.NAME for one in both if not one.toolchain.triton_version}
     if len(kinds) > 1:
         fix = "record both from --flydsl-checkout, or neither"
         raise UnusableInput(Problem(what="one side is FlyDSL's own kernels and the other is not", file="", fix=fix))

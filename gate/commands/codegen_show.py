@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,11 @@ def command(
     after = read_records(head, arch)
     limits = thresholds(codegen_policy(policy)[0])
     if pages is not None:
-        write_pages(compare_all(before, after, limits), pages)
+        names = write_pages(compare_all(before, after, limits), pages, _kept())
+        click.echo(f"{len(names)} pages in {pages}", err=True)
         return
     name = chosen(key or "", {**before, **after})
-    view = view_of(compare(before.get(name), after.get(name), limits))
+    view = view_of(compare(before.get(name), after.get(name), limits), _kept())
     if html is not None:
         store.write_text(html, page(view))
         click.echo(f"written: {html}", err=True)
@@ -83,8 +84,16 @@ def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:
     raise WrongUsage(Problem(what=what, file="", fix="give more of the compile key"))
 
 
-def write_pages(changes: Sequence[CodegenChange], folder: Path) -> None:
-    """One page per kernel that changed, named by the hash of its key: a key is longer than a file name may be."""
+def _kept() -> tuple[Path, ...]:
+    return (cache_home() / "codegen",)
+
+
+def write_pages(changes: Sequence[CodegenChange], folder: Path, assembly: Sequence[Path]) -> dict[str, str]:
+    """One page per kernel that changed, and index.json: the file's name by compile key, which is returned.
+
+    A file is named by the hash of its key: a key is longer than a file name may be. The hot loops are read from the
+    caches `assembly`.
+    """
     names = {
         change.compile_key: f"{hashlib.sha256(change.compile_key.encode()).hexdigest()[:16]}.html"
         for change in changes
@@ -92,40 +101,41 @@ def write_pages(changes: Sequence[CodegenChange], folder: Path) -> None:
     }
     for change in changes:
         if change.compile_key in names:
-            store.write_text(folder / names[change.compile_key], page(view_of(change)))
+            store.write_text(folder / names[change.compile_key], page(view_of(change, assembly)))
     store.write_json(folder / "index.json", names)
-    click.echo(f"{len(names)} pages in {folder}", err=True)
+    return names
 
 
-def view_of(change: CodegenChange) -> View:
-    """What there is to show of one kernel."""
+def view_of(change: CodegenChange, assembly: Sequence[Path]) -> View:
+    """What there is to show of one kernel, with its hot loop where one of the caches `assembly` holds the text."""
     base, head = change.base, change.head
-    old, new = _loop(base), _loop(head)
+    texts = [_text_of(side, assembly) for side in (base, head)]
+    old, new = (hot_loop(text) if text else None for text in texts)
     return View(
         change=change,
         resources=resources(base, head),
         mix=mix(base, head),
         loop=aligned(old, new),
-        loop_words=_loop_words(base, old, head, new),
+        loop_words=_loop_words(zip((base, head), texts, (old, new), strict=True)),
     )
 
 
-def _loop(record: CodegenRecord | None) -> Loop | None:
-    text = cached_isa(record, cache_home() / "codegen") if record else None
-    return hot_loop(text) if text else None
+def _text_of(record: CodegenRecord | None, assembly: Sequence[Path]) -> str | None:
+    found = (cached_isa(record, folder) for folder in assembly if record is not None)
+    return next((text for text in found if text), None)
 
 
-def _loop_words(base: CodegenRecord | None, old: Loop | None, head: CodegenRecord | None, new: Loop | None) -> str:
+def _loop_words(sides: Iterable[tuple[CodegenRecord | None, str | None, Loop | None]]) -> str:
     parts = []
-    for side, record, loop in (("base", base, old), ("head", head, new)):
+    for name, (record, text, loop) in zip(("base", "head"), sides, strict=True):
         if record is None:
             continue
         if loop is not None:
-            parts.append(f"{side}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
-        elif cached_isa(record, cache_home() / "codegen") is None:
-            parts.append(f"{side}: the assembly is not in the cache, record it again")
+            parts.append(f"{name}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
+        elif text is None:
+            parts.append(f"{name}: the assembly is not in the cache, record it again")
         else:
-            parts.append(f"{side}: no loop, straight code")
+            parts.append(f"{name}: no loop, straight code")
     return "; ".join(parts)
 
 

@@ -128,7 +128,8 @@ def outcomes(
 def _candidate(shape: Shape, provider: str, *, work: Plan, records: Mapping[str, CodegenRecord]) -> Outcome:
     refusal = work.refused.get(shape.shape_id)
     if refusal is not None:
-        return _row(shape, provider, status="unsupported", reason=refusal.reason)
+        # A shape that the kernel refuses is its own word; an op without a kernel was simply not looked at.
+        return _row(shape, provider, status="skipped" if refusal.no_kernel else "unsupported", reason=refusal.reason)
     key = work.cases[shape.shape_id].compile_key
     found = records.get(key)
     if found is None:
@@ -137,9 +138,10 @@ def _candidate(shape: Shape, provider: str, *, work: Plan, records: Mapping[str,
     tools = found.toolchain
     return msgspec.structs.replace(
         row,
+        arch=found.arch,
         run_id=f"codegen-{tools.flydsl_version}-{tools.kernels_sha}",
         provider_detail=f"{tools.kernels}, {key}, flydsl {tools.flydsl_version}, LLVM {tools.llvm}",
-        candidate_commit=tools.flydsl_commit or f"flydsl {tools.flydsl_version}",
+        candidate_commit=tools.kernels_commit or tools.flydsl_commit or f"flydsl {tools.flydsl_version}",
         timing_method="codegen",
         flydsl_version=tools.flydsl_version,
         llvm_version=tools.llvm,
@@ -172,22 +174,26 @@ def _row(shape: Shape, provider: str, *, status: Status, reason: str | None) -> 
     )
 
 
-def evidence(work: Plan, changes: Mapping[str, CodegenChange]) -> dict[str, CodeEvidence]:
-    """What the comparison says of each shape that has code, by shape_id."""
+def evidence(
+    work: Plan, changes: Mapping[str, CodegenChange], pages: Mapping[str, str] | None = None
+) -> dict[str, CodeEvidence]:
+    """What the comparison says of each shape that has code, by shape_id; `pages` are those of the compile keys."""
+    page_of = pages or {}
     return {
-        shape_id: _evidence(changes[case.compile_key])
+        shape_id: _evidence(changes[case.compile_key], page=page_of.get(case.compile_key, ""))
         for shape_id, case in work.cases.items()
         if case.compile_key in changes
     }
 
 
-def _evidence(change: CodegenChange) -> CodeEvidence:
+def _evidence(change: CodegenChange, *, page: str) -> CodeEvidence:
     return CodeEvidence(
         compile_key=change.compile_key,
         verdict=change.verdict,
         findings=tuple(finding.text for finding in change.findings),
         base=_side(change.base),
         head=_side(change.head),
+        page=page,
     )
 
 

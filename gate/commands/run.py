@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from gate import store
-from gate.codegen.compile import CANARIES
 from gate.codegen.diff import compare_all
-from gate.codegen.keys import OPS
-from gate.commands import judge_files, judged, machine_code
+from gate.commands import codegen_sides, judge_files, judged, machine_code
 from gate.commands.codegen_inputs import thresholds
+from gate.commands.codegen_show import write_pages
 from gate.commands.ledger_files import lock_problems, op_folders
 from gate.ledgers.freeze import LOCK_FILE
-from gate.model.codegen import CodegenRecord
+from gate.model.codegen import CodegenChange
 from gate.model.decision import Decision
 from gate.model.ledger import Ledger
 from gate.model.outcome import Outcome, Results
@@ -29,6 +28,7 @@ from gate.resources import frozen_ledgers_dir
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 POLICY_FILE, WAIVERS_FILE = "policy.toml", "waivers.toml"
+PAGES = "pages"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +39,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the inputs lie and what is asked of them."""
+    """Where the inputs lie and what is asked of them; `sources` are the values of `codegen_sides.side_options`."""
 
     ledgers: Path
-    baselines: Path
     out: Path
     limits: Limits
-    compiler: machine_code.Compiler
+    sources: dict[str, Any]
     policy: Path | None
     waivers: Path | None
     resume: bool
@@ -57,20 +56,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     "--op",
     "ops",
     multiple=True,
-    help="An op of the ledgers, or all; may be repeated. Default: those with a kernel of ours.",
+    help="An op of the ledgers, or all; may be repeated. Default: those that the kernels have code for.",
 )
 @click.option("--shape", "shapes", multiple=True, help="A shape_id; may be repeated. Default: all of the op.")
 @click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl. Default: ./frozen_ledgers or ours.")
-@click.option("--base", "baselines", type=FOLDER, help="Folder with the baselines. Default: that of the ledgers.")
-@click.option("--python", default=sys.executable, help="Interpreter whose flydsl is judged. Default: this one.")
-@click.option("--kernels", type=FOLDER, default=CANARIES, help="Kernels to compile. Default: the gate's canaries.")
-@click.option("--arch", default="gfx950", show_default=True, help="Target to compile for.")
+@codegen_sides.side_options
 @click.option("--policy", type=FILE, help=f"Policy. Default: {POLICY_FILE} beside the ledgers, if there.")
 @click.option("--waivers", type=FILE, help=f"Waivers. Default: {WAIVERS_FILE} beside the ledgers, if there.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Compile workers. Default: one a core.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds a case may take."
-)
 @click.option("--resume", is_flag=True, help="Go on after an interruption: keep what is compiled in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print decision.json instead of the summary.")
 def command(
@@ -78,19 +70,16 @@ def command(
     ops: tuple[str, ...],
     shapes: tuple[str, ...],
     ledgers: Path | None,
-    baselines: Path | None,
-    python: str,
-    kernels: Path,
-    arch: str,
     policy: Path | None,
     waivers: Path | None,
-    jobs: int | None,
-    timeout: float,
     resume: bool,
     as_json: bool,
+    **sources: Any,
 ) -> int:
-    """Compiles every frozen shape with the installed flydsl, compares the machine code with the stored baseline,
-    and decides.
+    """Compiles every frozen shape with the installed flydsl, compares the machine code with base's, and decides.
+
+    The kernels are the gate's canaries, or those of --flydsl-checkout. Base is the stored baseline, the records in
+    --base, or compiled now: --base-checkout, --base-python or --base-wheel; what these leave open is as for head.
 
     Nothing is launched and no time is taken: no GPU is needed. Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong
     usage.
@@ -98,10 +87,9 @@ def command(
     root = ledgers or default_ledgers()
     job = Job(
         ledgers=root,
-        baselines=baselines or root,
         out=out,
         limits=Limits(ops=ops, shapes=shapes),
-        compiler=machine_code.Compiler(python=python, kernels=kernels, arch=arch, jobs=jobs, timeout_s=timeout),
+        sources=sources,
         policy=policy or _if_there(root / POLICY_FILE),
         waivers=waivers or _if_there(root / WAIVERS_FILE),
         resume=resume,
@@ -140,17 +128,19 @@ def decide(job: Job) -> Decision:
 
     policy = judge_files.read_policy(job.policy)
     waivers = judge_files.read_waivers(job.waivers)
+    sides = codegen_sides.sides_of(job.sources)
     frozen = read_frozen(job.ledgers)
-    ledger = narrowed(frozen, job.limits)
+    ledger = narrowed(frozen, job.limits, sides.ops)
     judged.warn(ledger.problems)
     matrices = judge_files.read_matrices(job.ledgers)
     unlisted = sorted({shape.op_type for shape in ledger.shapes} - matrices.keys())
     if unlisted:
         raise UnusableInput(Problem(what=f"no {store.MATRIX_FILE} for {', '.join(unlisted)}", file=str(job.ledgers)))
-    work = machine_code.plan(ledger.shapes)
-    head = compiled(work, job)
-    base = stored(work, job)
-    changes = {change.compile_key: change for change in compare_all(base, head, thresholds(policy.codegen))}
+    work = machine_code.plan(ledger.shapes, sides.head.kernels.case_of)
+    head = codegen_sides.head_records(work, sides, out=job.out, resume=job.resume)
+    base = codegen_sides.base_records(work, sides, ledgers=job.ledgers, out=job.out, head=head)
+    changes = compare_all(base, head, thresholds(policy.codegen))
+    pages = write_changes(changes, job.out)
     head_rows = machine_code.outcomes(ledger.shapes, work, records=head, matrices=matrices)
     write_results(job.out, head_rows, ledger.shapes)
     base_rows = machine_code.outcomes(ledger.shapes, work, records=base, matrices=matrices) if base else []
@@ -163,10 +153,18 @@ def decide(job: Job) -> Decision:
             policy=policy,
             waivers=waivers,
             today=datetime.now(UTC).date(),
-            code=machine_code.evidence(work, changes),
+            code=machine_code.evidence(work, {change.compile_key: change for change in changes}, pages),
         )
     )
-    return msgspec.structs.replace(decision, scope=scope(frozen, ledger))
+    commands = codegen_sides.repeating(decision.commands, sides)
+    return msgspec.structs.replace(decision, scope=scope(frozen, ledger), commands=commands)
+
+
+def write_changes(changes: Sequence[CodegenChange], out: Path) -> dict[str, str]:
+    """A page under `out` for every kernel that changed; the page of each key, relative to `out`."""
+    store.remove_folder(out / PAGES)
+    names = write_pages(changes, out / PAGES, codegen_sides.assembly_folders(out))
+    return {key: f"{PAGES}/{name}" for key, name in names.items()}
 
 
 def scope(frozen: Ledger, judged_part: Ledger) -> str:
@@ -187,43 +185,26 @@ def read_frozen(root: Path) -> Ledger:
     return Ledger(shapes=ledger.shapes, problems=(*ledger.problems, *edited))
 
 
-def narrowed(ledger: Ledger, limits: Limits) -> Ledger:
-    """The part of the ledger that is asked for. Raises WrongUsage for an op or a shape it does not hold."""
+def narrowed(ledger: Ledger, limits: Limits, served: Sequence[str]) -> Ledger:
+    """The part of the ledger that is asked for, by default the ops that are `served`.
+
+    Raises WrongUsage for an op or a shape the ledger does not hold.
+    """
     ops = {shape.op_type for shape in ledger.shapes}
     ids = {shape.shape_id for shape in ledger.shapes}
     unknown = [op for op in limits.ops if op not in ops | {"all"}] + [one for one in limits.shapes if one not in ids]
     if unknown:
         known = f"the ops are {', '.join(sorted(ops))}; 'gate ledger show' lists the shapes"
         raise WrongUsage(Problem(what=f"not in the ledgers: {', '.join(unknown)}", file="", fix=known))
-    kept = tuple(shape for shape in ledger.shapes if _asked(shape, limits))
+    kept = tuple(shape for shape in ledger.shapes if _asked(shape, limits, served))
     if not kept:
         raise WrongUsage(Problem(what="none of these shapes is of these ops", file="", fix="drop --op or --shape"))
     return Ledger(shapes=kept, problems=ledger.problems)
 
 
-def _asked(shape: Shape, limits: Limits) -> bool:
-    of_op = shape.op_type in (limits.ops or OPS) or "all" in limits.ops
+def _asked(shape: Shape, limits: Limits, served: Sequence[str]) -> bool:
+    of_op = shape.op_type in (limits.ops or served) or "all" in limits.ops
     return of_op and (not limits.shapes or shape.shape_id in limits.shapes)
-
-
-def compiled(work: machine_code.Plan, job: Job) -> dict[str, CodegenRecord]:
-    """The records of head, compiled now and written under `out`; with `--resume` what is there is kept."""
-    toolchain = machine_code.find_toolchain(job.compiler)
-    cache = job.out / "compiled"
-    if not job.resume:
-        store.remove_folder(cache)
-    records = machine_code.record(work.distinct(), job.compiler, toolchain=toolchain, cache=cache)
-    machine_code.write_records(job.out / "results", records)
-    machine_code.write_isa(job.out / "isa", records, cache=cache)
-    return {one.compile_key: one for one in records}
-
-
-def stored(work: machine_code.Plan, job: Job) -> dict[str, CodegenRecord]:
-    """The baseline's records of the keys that are compiled now; none where no baseline is stored yet."""
-    files = sorted(job.baselines.glob(f"*/baselines/{job.compiler.arch}/{store.CODEGEN_FILE}"))
-    wanted = {case.compile_key for case in work.cases.values()}
-    records = store.read_codegen(files)
-    return {key: one for key, one in records.items() if key in wanted}
 
 
 def write_results(out: Path, rows: list[Outcome], shapes: tuple[Shape, ...]) -> None:

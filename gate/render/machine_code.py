@@ -102,7 +102,7 @@ def line(alike: Alike) -> Line:
         instructions=words.pair(evidence.base, evidence.head, "instructions"),
         waves=words.pair(evidence.base, evidence.head, "waves_per_simd"),
         spills=words.pair(evidence.base, evidence.head, "spills"),
-        finding=finding(evidence),
+        finding=_with_page(evidence),
     )
 
 
@@ -148,6 +148,14 @@ def finding(evidence: CodeEvidence) -> Safe:
     if len(evidence.findings) > 3:
         parts.append(Safe(f"and {len(evidence.findings) - 3} more"))
     return joined("; ", parts)
+
+
+def _with_page(evidence: CodeEvidence) -> Safe:
+    """What was found, and which file of the artifact shows base beside head."""
+    said = finding(evidence)
+    if not evidence.page:
+        return said
+    return say("{said}; see {page}", said=Safe(said.rstrip(".")), page=code(evidence.page, limit=KEY_LIMIT))
 
 
 def counts(found: list[Kernel], *, rows: int) -> Safe:

@@ -1,0 +1,168 @@
+"""Where head and base of the main job come from: kernels and a compiler each, or records that lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gate import store
+from gate.codegen.families.ledger import SHAPES
+from gate.codegen.keys import OPS
+from gate.commands import machine_code
+from gate.commands.codegen_inputs import (
+    FOLDER,
+    Kernels,
+    cache_home,
+    comparable,
+    compiled,
+    compiler_of,
+    kernels_of,
+    limit_options,
+    python_of,
+    read_records,
+)
+from gate.model.codegen import CodegenRecord
+from gate.model.decision import Command
+from gate.model.problem import Problem, WrongUsage
+
+# Beside the records of head in the folder of a run.
+BASE_FOLDER = "base"
+HEAD_OPTIONS = ("python", "wheel", "kernels", "flydsl_checkout")
+COMPILED_BASE = ("base_checkout", "base_python", "base_wheel")
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compiled for one side: its kernels, and the interpreter whose flydsl compiles them."""
+
+    kernels: Kernels
+    python: str
+
+
+class Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """Head, and base: compiled now, or recorded in a folder; without either it is what the ledgers hold.
+
+    `limits` are the values of `limit_options`, `given` the options that named either side.
+    """
+
+    head: Side
+    base: Side | Path | None
+    limits: dict[str, Any]
+    given: tuple[str, ...]
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The ops that head's kernels have code for, whatever the ledgers hold."""
+        return tuple(SHAPES if self.head.kernels.is_checkout else OPS)
+
+
+def side_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that name head and base."""
+    options = [
+        click.option("--python", help="Interpreter whose flydsl is judged. Default: this one."),
+        click.option("--wheel", help="A flydsl version instead, installed once into a managed environment."),
+        click.option("--kernels", type=FOLDER, help="Kernels to compile. Default: the gate's canaries."),
+        click.option("--flydsl-checkout", type=FOLDER, help="A FlyDSL checkout: its kernels instead."),
+        click.option("--base", type=FOLDER, help="Folder of base's records. Default: the baselines of the ledgers."),
+        click.option("--base-checkout", type=FOLDER, help="Compile base now, from this FlyDSL checkout."),
+        click.option("--base-python", help="Compile base now, with the flydsl of this interpreter."),
+        click.option("--base-wheel", help="Compile base now, with this flydsl version."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return limit_options(function)
+
+
+def sides_of(given: Mapping[str, Any]) -> Sides:
+    """Head and base from the values of `side_options`; what only base's option names is as for head.
+
+    Raises WrongUsage for options that exclude each other, UnusableInput for a folder or a wheel that is of no use.
+    """
+    named = tuple(name for name in ("base", *COMPILED_BASE) if given[name] is not None)
+    if "base" in named and len(named) > 1:
+        what = f"--base and --{named[1].replace('_', '-')} exclude each other: base is recorded, or compiled now"
+        raise WrongUsage(Problem(what=what, file=""))
+    if given["base_checkout"] is not None and given["flydsl_checkout"] is None:
+        raise WrongUsage(Problem(what="--base-checkout needs --flydsl-checkout, the kernels of head", file=""))
+    head = Side(
+        kernels=kernels_of(given["kernels"], given["flydsl_checkout"]),
+        python=python_of(given["python"], given["wheel"]),
+    )
+    limits = {name: given[name] for name in ("arch", "jobs", "timeout", "installed_torch")}
+    every = (*(name for name in HEAD_OPTIONS if given[name] is not None), *named)
+    return Sides(head=head, base=_base(given, named, head), limits=limits, given=every)
+
+
+def _base(given: Mapping[str, Any], named: tuple[str, ...], head: Side) -> Side | Path | None:
+    if not set(named) & set(COMPILED_BASE):
+        folder: Path | None = given["base"]
+        return folder
+    other_compiler = given["base_python"] or given["base_wheel"]
+    return Side(
+        kernels=kernels_of(None, given["base_checkout"]) if given["base_checkout"] else head.kernels,
+        python=python_of(given["base_python"], given["base_wheel"]) if other_compiler else head.python,
+    )
+
+
+def head_records(work: machine_code.Plan, sides: Sides, *, out: Path, resume: bool) -> dict[str, CodegenRecord]:
+    """The records of head, compiled now and written under `out`; with `resume` what is there is kept."""
+    how = compiler_of(sides.head.kernels, sides.head.python, sides.limits)
+    toolchain = msgspec.structs.replace(machine_code.find_toolchain(how), kernels_commit=sides.head.kernels.commit)
+    cache = compiled_folder(out)
+    if not resume:
+        store.remove_folder(cache)
+    records = machine_code.record(work.distinct(), how, toolchain=toolchain, cache=cache)
+    machine_code.write_records(out / "results", records)
+    machine_code.write_isa(out / "isa", records, cache=cache)
+    return {one.compile_key: one for one in records}
+
+
+def base_records(
+    work: machine_code.Plan, sides: Sides, *, ledgers: Path, out: Path, head: Mapping[str, CodegenRecord]
+) -> dict[str, CodegenRecord]:
+    """The records of base for the keys of head: compiled now through the user's cache, or read.
+
+    None where the ledgers hold no baseline yet. Raises UnusableInput for a folder that was named and holds none, and
+    where base is of another kind of kernels or for another target than head.
+    """
+    store.remove_folder(out / BASE_FOLDER)
+    if isinstance(sides.base, Side):
+        records, _ = compiled(work.distinct(), sides.base.kernels, sides.base.python, sides.limits)
+        machine_code.write_records(out / BASE_FOLDER, records)
+        return {one.compile_key: one for one in records}
+    arch = sides.limits["arch"]
+    if sides.base is not None:
+        found = read_records(sides.base, arch)
+    else:
+        found = store.read_codegen(sorted(ledgers.glob(f"*/baselines/{arch}/{store.CODEGEN_FILE}")))
+    comparable(found, head)
+    return {key: one for key, one in found.items() if key in head}
+
+
+def compiled_folder(out: Path) -> Path:
+    """Where the assembly of head is kept."""
+    return out / "compiled"
+
+
+def assembly_folders(out: Path) -> tuple[Path, ...]:
+    """Where the assembly of either side may lie."""
+    return compiled_folder(out), cache_home() / "codegen"
+
+
+def repeating(commands: Iterable[Command], sides: Sides) -> tuple[Command, ...]:
+    """The commands of a decision with the sides of this run, as variables: a decision holds no path."""
+    more = "".join(f' --{name.replace("_", "-")} "${name.upper()}"' for name in sides.given)
+    recorded = f"gate-again/{BASE_FOLDER}" if isinstance(sides.base, Side) else '"$BASE"' if sides.base else None
+    return tuple(_with_sides(one, more, recorded) for one in commands)
+
+
+def _with_sides(command: Command, more: str, recorded: str | None) -> Command:
+    line = command.line
+    if line.startswith("gate run "):
+        line += more
+    elif line.startswith("gate codegen show ") and recorded:
+        line = line.replace("--base frozen_ledgers", f"--base {recorded}")
+    return Command(what=command.what, line=line)
