@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -189,9 +190,9 @@ def _problems(
 
 
 def _listed(side: str, problems: Sequence[Problem]) -> list[str]:
-    """Problems without their path, which may differ between equal inputs."""
+    """Problems with the name of their file and without its folder, which may differ between equal inputs."""
     lines = [
-        f"{side}{f' line {problem.line}' if problem.line is not None else ''}: {problem.what}"
+        f"{side} {PurePath(problem.file).name}{f':{problem.line}' if problem.line is not None else ''}: {problem.what}"
         for problem in problems[:MOST_PROBLEMS]
     ]
     more = len(problems) - len(lines)

@@ -46,6 +46,9 @@ def _sign(decision: Decision) -> str:
 
 
 def _tally(decision: Decision) -> str:
+    if decision.kind == "codegen" and decision.gate == "no_verdict":
+        why = next((SENTENCES[code] for code in decision.reasons if code in SENTENCES), None)
+        return why or _kernel_tally(decision)
     return _kernel_tally(decision) if decision.kind == "codegen" else _row_tally(decision)
 
 
@@ -123,8 +126,10 @@ def _case(row: RowFinding) -> Safe:
 def _worst_kernel(decision: Decision) -> Safe | None:
     found = machine_code.kernels(decision)
     if not machine_code.changed(found):
-        why = sections.reasons_not_judged(decision) if decision.gate == "no_verdict" else []
-        return say("Why: {why}.", why=why[0]) if why else None
+        if decision.gate != "no_verdict":
+            return None
+        why = sections.reasons_not_judged(decision)
+        return say("Why: {why}.", why=why[0]) if why else _first_problem(decision)
     group = machine_code.grouped(found)[0]
     name = machine_code.name(group)
     size = words.count(machine_code.shapes(group), "row")
@@ -148,8 +153,9 @@ def status(decision: Decision, target: str | None = None) -> CommitStatus:
 
 def _status_details(decision: Decision) -> list[str]:
     if decision.gate == "no_verdict":
-        codes = [code for code in decision.reasons if "_" in code or code.isalpha()]
-        return [_plain(sentence(codes[0]), 90)] if codes else []
+        told = _tally(decision)
+        more = [*decision.problems[:1], *map(sentence, decision.reasons)]
+        return [_plain(text, 90) for text in more if text != told]
     if decision.kind == "codegen":
         found = machine_code.changed(machine_code.kernels(decision))
         return [f"first {_plain(found[0].evidence.compile_key, limit)}" for limit in _NAME_LIMITS] if found else []

@@ -119,7 +119,7 @@ def test_a_bad_line_is_refused_with_its_number_and_the_rest_is_judged(line: str,
     assert run(lay_out(tmp_path, **{"head.jsonl": head + line + "\n"})) == 2
     found = decision(tmp_path)
     assert found["counts"]["unchanged"] == 8
-    assert found["problems"][0].startswith("head line 33: ")
+    assert found["problems"][0].startswith("head head.jsonl:33: ")
 
 
 @pytest.mark.parametrize("time", ["NaN", "Infinity", "1e400"])

@@ -209,7 +209,7 @@ def test_a_refused_row_is_named_and_the_others_are_judged() -> None:
     decision = build.decide(LEDGER, BASE, Results(outcomes=rest.outcomes, problems=(refused,)))
     assert (build.row(decision, 4).verdict, build.row(decision, 4).reasons) == ("not_comparable", ("refused",))
     assert decision.counts["unchanged"] == 7
-    assert (decision.gate, decision.problems) == ("no_verdict", ("head line 17: not valid JSON",))
+    assert (decision.gate, decision.problems) == ("no_verdict", ("head head.jsonl:17: not valid JSON",))
 
 
 def test_a_refused_line_of_nobody_is_not_green_either() -> None:
