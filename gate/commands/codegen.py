@@ -97,6 +97,7 @@ def record(
         records += compiled_triton(machine_code.plan(shapes, triton_cases.compile_case).distinct(), with_flydsl, limits)
     if as_baseline is not None:
         write_baseline(as_baseline, records, limits["arch"])
+        click.echo(f"recorded; lock it with: gate ledger freeze {as_baseline}", err=True)
     elif out is not None:
         machine_code.write_records(out, records)
         write_plan(out, shapes, work, standing)

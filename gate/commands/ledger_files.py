@@ -12,10 +12,15 @@ from gate.model.ledger import LedgerLock, LockedFile
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
 from gate.store import (
+    CODEGEN_FILE,
     LEDGER_FILE,
     MATRIX_FILE,
+    RESULTS_FILE,
     byte_lines,
     read_bytes,
+    read_codegen,
+    read_document,
+    read_results,
     stream_lines,
     write_json,
     write_jsonl,
@@ -37,7 +42,7 @@ def op_folders(given: Path) -> list[Path]:
 
 def ledger_paths(given: Path) -> list[Path]:
     """The ledger files meant by `given`, which may be a file. Raises UnusableInput if there is none."""
-    return [given] if given.is_file() else [folder / LEDGER_FILE for folder in op_folders(given)]
+    return [given] if given.exists() and not given.is_dir() else [folder / LEDGER_FILE for folder in op_folders(given)]
 
 
 def stored_rows(path: Path) -> Iterator[Shape]:
@@ -59,6 +64,20 @@ def locked_files(folder: Path) -> dict[str, LockedFile]:
     }
 
 
+def baseline_problems(folder: Path) -> list[Problem]:
+    """Each stored record and result of the op's baselines that no judgement could use."""
+    found: list[Problem] = []
+    for path in sorted((folder / "baselines").rglob("*.jsonl")):
+        try:
+            if path.name == CODEGEN_FILE:
+                read_codegen([path])
+            elif path.name == RESULTS_FILE:
+                found += read_results(path).problems
+        except UnusableInput as error:
+            found += error.problems
+    return found
+
+
 def sources_on_disk() -> dict[str, bytes]:
     """The project's own fact files, by name."""
     files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE, serving.TRAFFIC_FILE)
@@ -72,11 +91,13 @@ def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
     """
     path = folder / freeze.LOCK_FILE
     try:
-        lock = msgspec.json.decode(read_bytes(path), type=LedgerLock)
+        lock = msgspec.json.decode(read_document(path), type=LedgerLock)
     except msgspec.DecodeError as error:
         return [Problem(what=f"not a ledger lock: {error}", file=str(path), fix="'gate ledger freeze' writes it")]
     except UnusableInput as error:
-        return list(error.problems)
+        if path.exists():
+            return list(error.problems)
+        return [Problem(what="the ledger is not frozen", file=str(path), fix="'gate ledger freeze' writes its lock")]
     found = freeze.differences(lock, folder=str(folder), files=locked_files(folder))
     if sources:
         found += freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk())

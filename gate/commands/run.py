@@ -16,7 +16,6 @@ from gate.commands import codegen_sides, judge_files, judged, machine_code
 from gate.commands.codegen_inputs import thresholds
 from gate.commands.codegen_show import write_pages
 from gate.commands.ledger_files import lock_problems, op_folders
-from gate.ledgers.freeze import LOCK_FILE
 from gate.model.codegen import CodegenChange
 from gate.model.decision import Decision
 from gate.model.ledger import Ledger
@@ -113,6 +112,8 @@ def _if_there(path: Path) -> Path | None:
 def guarded(job: Job) -> Decision:
     """The decision, written; an unusable input leaves a written no-verdict behind before it is raised."""
     judged.clear(job.out)
+    for earlier in ("results", "isa", PAGES, codegen_sides.BASE_FOLDER):
+        store.remove_folder(job.out / earlier)
     try:
         decision = decide(job)
     except UnusableInput as error:
@@ -162,7 +163,6 @@ def decide(job: Job) -> Decision:
 
 def write_changes(changes: Sequence[CodegenChange], out: Path) -> dict[str, str]:
     """A page under `out` for every kernel that changed; the page of each key, relative to `out`."""
-    store.remove_folder(out / PAGES)
     names = write_pages(changes, out / PAGES, codegen_sides.assembly_folders(out))
     return {key: f"{PAGES}/{name}" for key, name in names.items()}
 
@@ -173,15 +173,14 @@ def scope(frozen: Ledger, judged_part: Ledger) -> str:
     others = len({shape.op_type for shape in frozen.shapes} - taken)
     if len(judged_part.shapes) == len(frozen.shapes):
         return ""
-    left = f"; {others} other ops are not part of this run" if others else ""
+    left = f"; {others} other op{' is' if others == 1 else 's are'} not part of this run" if others else ""
     return f"{len(judged_part.shapes)} of {len(frozen.shapes)} frozen shapes ({', '.join(sorted(taken))}){left}"
 
 
 def read_frozen(root: Path) -> Ledger:
-    """All ledgers under `root`; an edit behind the back of a lock is a problem of the ledger."""
+    """All ledgers under `root`; one that is not as its lock says, or has no lock, is a problem of the ledger."""
     ledger = judge_files.read_ledgers(root)
-    locked = [folder for folder in op_folders(root) if (folder / LOCK_FILE).exists()]
-    edited = [problem for folder in locked for problem in lock_problems(folder, sources=False)]
+    edited = [problem for folder in op_folders(root) for problem in lock_problems(folder, sources=False)]
     return Ledger(shapes=ledger.shapes, problems=(*ledger.problems, *edited))
 
 

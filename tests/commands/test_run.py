@@ -40,6 +40,7 @@ def write_ledgers(root: Path) -> None:
         rows = [make_shape(op_type=op, dtype=dtype, args=one) for one in args]
         store.write_jsonl(root / op / store.LEDGER_FILE, rows)
         shutil.copy(frozen_ledgers_dir() / op / store.MATRIX_FILE, root / op / store.MATRIX_FILE)
+    assert run(["ledger", "freeze", str(root)]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("recorded") / "frozen_ledgers"
     write_ledgers(root)
     assert run(["codegen", "record", "--as-baseline", str(root), "--ledgers", str(root)]) == 0
+    assert run(["ledger", "freeze", str(root)]) == 0
     return root
 
 
@@ -163,13 +165,32 @@ def test_an_edited_ledger_is_no_verdict_and_says_so_everywhere(
 
 def test_an_edit_behind_the_lock_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_ledgers(tmp_path / "ledgers")
-    assert run(["ledger", "freeze", str(tmp_path / "ledgers")]) == 0
     path = tmp_path / "ledgers" / "vec_add" / store.LEDGER_FILE
     path.write_text("\n".join(path.read_text().splitlines()[1:]))
     argv = ["run", "--ledgers", str(tmp_path / "ledgers"), "--op", "vec_add", "--out", str(tmp_path / "out")]
     assert run(argv) == 2
     assert any("its bytes are not those of the lock" in line for line in told(capsys))
     assert "ledger_refused" in decision_of(tmp_path / "out")["reasons"]
+
+
+def test_a_ledger_without_a_lock_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_ledgers(tmp_path / "ledgers")
+    (tmp_path / "ledgers" / "vec_add" / "ledger.lock.json").unlink()
+    argv = ["run", "--ledgers", str(tmp_path / "ledgers"), "--op", "vec_add", "--out", str(tmp_path / "out")]
+    assert run(argv) == 2
+    assert any("the ledger is not frozen; 'gate ledger freeze'" in line for line in told(capsys))
+
+
+def test_an_op_without_a_kernel_is_not_green(tmp_path: Path) -> None:
+    shapes = tmp_path / "ledgers"
+    write_ledgers(shapes)
+    for name in (store.LEDGER_FILE, store.MATRIX_FILE):
+        (shapes / "flash_attn").mkdir(exist_ok=True)
+        shutil.copy(frozen_ledgers_dir() / "flash_attn" / name, shapes / "flash_attn" / name)
+    assert run(["ledger", "freeze", str(shapes)]) == 0
+    assert run(["run", "--ledgers", str(shapes), "--op", "flash_attn", "--out", str(tmp_path / "out")]) == 2
+    decision = decision_of(tmp_path / "out")
+    assert decision["counts"]["not_run"] == decision["counts"]["total"] > 0
 
 
 def test_an_interpreter_without_flydsl_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
