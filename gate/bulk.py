@@ -21,7 +21,7 @@ from gate.model.problem import Problem
 
 # Up to this many bytes, starting processes costs more than it saves.
 LARGE_BYTES = 1 << 26
-PIECE_BYTES = 1 << 25
+PIECE_BYTES = 1 << 22
 Reader = Callable[[Path], Callable[[], MeasuredResults]]
 
 

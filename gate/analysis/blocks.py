@@ -167,16 +167,19 @@ def _process_variance(centred: Centred, s2: Floats, policy: Policy) -> Floats:
     """Variance between process pairs of each row: what blocks of one process cannot show.
 
     The largest of the policy's floor, the policy's share of a visit's variance (a block averages its visits, which
-    share the process), and what this run's processes show, where enough rows were measured by several.
+    share the process), and what this run's processes show, where enough rows were measured by several. A row of many
+    processes answers for its own besides: half of what is declared, half of what they show.
     """
     share = policy.noise.process_share
     declared = np.maximum(policy.noise.process_sd**2, share / (1 - share) * s2 * centred.visits)
-    seen = ~np.isnan(centred.spread)
+    inside = s2 * centred.processes / centred.k
+    excess = np.maximum(centred.spread - inside, 0.0)
+    many = centred.processes >= ROBUST_PROCESSES
+    declared = np.where(many, np.fmax(declared, (declared + excess) / 2), declared)
+    seen = ~np.isnan(excess)
     if np.count_nonzero(seen) < noise.ENOUGH_ROWS:
         return declared
-    inside = s2[seen] * centred.processes[seen] / centred.k[seen]
-    excess = np.median(np.maximum(centred.spread[seen] - inside, 0.0) / s2[seen])
-    shown: Floats = np.maximum(declared, excess * s2)
+    shown: Floats = np.maximum(declared, np.median(excess[seen] / s2[seen]) * s2)
     return shown
 
 

@@ -72,7 +72,7 @@ def finding(
         model=shape.model,
         stage=shape.stage,
         dtype=shape.dtype,
-        args=dict(shape.args),
+        args=shape.args,
         ratio=None if estimate is None else _exp(estimate.log_ratio),
         ci=None if estimate is None else (_exp(estimate.lo), _exp(estimate.hi)),
         mde=None if estimate is None else _round(math.expm1(min(estimate.mde_log, 700.0))),

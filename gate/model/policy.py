@@ -75,7 +75,7 @@ class Confirm(_Table, frozen=True, kw_only=True):
         msgspec.Meta(
             ge=1, le=32, description="Fresh process pairs that the confirming session's blocks are spread over."
         ),
-    ] = 4
+    ] = 8
 
 
 class GeomeanGate(_Table, frozen=True, kw_only=True):

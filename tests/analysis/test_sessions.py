@@ -150,7 +150,7 @@ def test_the_plan_names_open_rows_for_the_next_look_and_suspects_for_the_confirm
     plan = looks.plan(rows, Policy())
     assert plan.confirm == (LEDGER.shapes[2].shape_id,)
     assert plan.again == (LEDGER.shapes[5].shape_id,)
-    assert (plan.blocks, plan.processes) == (16, 4)
+    assert (plan.blocks, plan.processes) == (16, 8)
 
 
 def test_a_kernel_no_longer_than_an_empty_one_is_never_cleared_and_still_caught() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -156,3 +157,28 @@ def test_the_variance_of_a_block_is_the_same_however_many_processes_share_the_bl
     residual = np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
     variance, _ = _robust_variance(residual, processes=processes)
     assert variance.mean() == pytest.approx(1.0, rel=0.25)
+
+
+def test_many_processes_that_disagree_answer_for_themselves() -> None:
+    ledger = build.ledger(12)
+    labels = tuple(index // 2 for index in range(16))
+
+    def run(seed: int, wild: float) -> Results:
+        made = build.run(ledger, seed=seed, k=16)
+        rows = []
+        for index, row in enumerate(made.outcomes):
+            assert row.blocks_us is not None
+            shift = wild if index == 16 else 0.0
+            moved = tuple(
+                tuple(visit * (1 + shift * (process % 2)) for visit in block)
+                for block, process in zip(row.blocks_us, labels, strict=True)
+            )
+            rows.append(msgspec.structs.replace(row, blocks_us=moved, block_process=labels))
+        return Results(outcomes=tuple(rows))
+
+    base = run(1, 0.0)
+    quiet, wild = (build.row(build.decide(ledger, base, run(2, shift)), 4) for shift in (0.0, 0.04))
+    assert quiet.ci is not None
+    assert wild.ci is not None
+    assert wild.ci[1] - wild.ci[0] > 2 * (quiet.ci[1] - quiet.ci[0])
+    assert wild.verdict != "regressed"
