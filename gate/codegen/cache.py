@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen import checkout, triton_cases
+from gate.codegen import aiter_cases, checkout, triton_cases
 from gate.codegen.keys import CompileCase
 from gate.model.codegen import CodegenRecord, Toolchain
+from gate.model.problem import Problem, UnusableInput
 
 KEPT = frozenset({"ok", "failed", "unsupported"})
 
@@ -37,29 +38,37 @@ def entry_path(directory: Path, toolchain: Toolchain, case: CompileCase, *, work
 
 
 def read_entry(path: Path) -> dict[str, Any] | None:
-    """Return the answer kept at `path`, or None where there is none that can be read."""
+    """Return the answer kept at `path`, or None where there is none, or one that is not as it was written."""
     try:
-        reply = json.loads(path.read_bytes())
+        digest, _, text = path.read_text("utf-8").partition("\n")
+        reply = json.loads(text)
     except (OSError, ValueError):
         return None
-    return reply if isinstance(reply, dict) and reply.get("status") in KEPT else None
+    whole = digest == hashlib.sha256(text.encode()).hexdigest()
+    return reply if whole and isinstance(reply, dict) and reply.get("status") in KEPT else None
 
 
 def write_entry(path: Path, reply: Mapping[str, Any]) -> None:
-    """Keep an answer, whole or not at all. Raises OSError when the directory cannot be written."""
+    """Keep an answer under its hash, whole or not at all. Raises UnusableInput when it cannot be written."""
     if reply.get("status") not in KEPT:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(reply)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(reply), encoding="utf-8")
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        fix = "make room, or choose a folder that can be written"
+        raise UnusableInput(Problem(what=f"cannot write: {error.strerror}", file=str(path), fix=fix)) from None
 
 
-def sources_sha(*paths: Path) -> str:
-    """Return 16 hex digits of SHA-256 over Python sources: files, and every .py file below a directory."""
+def sources_sha(*paths: Path, suffixes: tuple[str, ...] = (".py",)) -> str:
+    """Return 16 hex digits of SHA-256 over sources: files, and every file of these kinds below a directory."""
     digest = hashlib.sha256()
     for root in paths:
-        for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
+        below = (path for path in root.rglob("*") if path.suffix in suffixes and path.is_file())
+        for path in [root] if root.is_file() else sorted(below):
             name = path.name if path == root else path.relative_to(root).as_posix()
             digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
@@ -74,6 +83,8 @@ def case_of(record: CodegenRecord) -> CompileCase:
 def _made(record: CodegenRecord) -> CompileCase:
     if record.toolchain.kernels == checkout.NAME:
         return checkout.case_of(record.op_type, record.dtype, record.constexprs)
+    if record.toolchain.kernels == aiter_cases.NAME:
+        return aiter_cases.case_of(record.op_type, record.dtype, record.constexprs)
     if record.toolchain.kernels == triton_cases.NAME:
         return triton_cases.case_of(record.op_type, record.dtype, record.constexprs)
     return CompileCase(

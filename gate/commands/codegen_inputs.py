@@ -14,9 +14,9 @@ import msgspec
 
 from gate import store
 from gate.analysis.policy_text import policy_from
-from gate.codegen import checkout, device_libs, wheels
-from gate.codegen import compile as compiler
-from gate.codegen.keys import CompileCase, Unsupported, compile_case
+from gate.codegen import checkout, device_libs, toolchains, wheels
+from gate.codegen.isa import LDS
+from gate.codegen.keys import OPS, CompileCase, Unsupported, compile_case
 from gate.commands import machine_code
 from gate.model.codegen import CodegenRecord, CodegenThresholds, Toolchain
 from gate.model.policy import CodegenPolicy, Policy
@@ -25,6 +25,7 @@ from gate.model.shape import Shape
 from gate.replay import providers
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
+ARCHES = tuple(LDS)
 FILE = click.Path(path_type=Path, dir_okay=False)
 COMMAND_SECONDS = 20.0
 
@@ -38,7 +39,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_checkout(self) -> bool:
         """Whether the kernels are FlyDSL's own."""
-        return compiler.is_checkout(self.folder)
+        return toolchains.is_checkout(self.folder)
 
     def case_of(self, shape: Shape) -> CompileCase | Unsupported:
         """The case that serves a ledger shape with these kernels."""
@@ -48,7 +49,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
 def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say for what and how fast to compile."""
     options = [
-        click.option("--arch", default="gfx950", show_default=True, help="Target to compile for."),
+        click.option("--arch", type=click.Choice(ARCHES), default="gfx950", show_default=True, help="Target."),
         click.option("--jobs", type=click.IntRange(min=1), help="Worker processes. Default: one a core."),
         click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True),
         click.option("--torch", "installed_torch", is_flag=True, help="Use the interpreter's torch, not the stand-in."),
@@ -69,19 +70,22 @@ def kernels_of(folder: Path | None, checkout_folder: Path | None) -> Kernels:
     if folder is not None and checkout_folder is not None:
         raise WrongUsage(Problem(what="--kernels and --flydsl-checkout exclude each other", file=""))
     if checkout_folder is None:
-        return Kernels(folder=folder or compiler.CANARIES)
-    if not compiler.is_checkout(checkout_folder):
+        if folder is not None and not any((folder / f"{op}.py").is_file() for op in OPS):
+            fix = f"it needs one or more of {', '.join(f'{op}.py' for op in sorted(OPS))}"
+            raise WrongUsage(Problem(what="no kernels in this folder", file=str(folder), fix=fix))
+        return Kernels(folder=folder or toolchains.CANARIES)
+    if not toolchains.is_checkout(checkout_folder):
         fix = "name the root of a FlyDSL checkout, the folder that holds kernels/"
         raise UnusableInput(Problem(what="no kernels folder here", file=str(checkout_folder), fix=fix))
     return Kernels(folder=checkout_folder, commit=commit_of(checkout_folder))
 
 
-def commit_of(folder: Path) -> str | None:
-    """The commit a folder stands at, with a mark where files differ from it; None outside Git."""
+def commit_of(folder: Path, part: str = "kernels") -> str | None:
+    """The commit a folder stands at, with a mark where files of `part` differ from it; None outside Git."""
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
         return None
-    return f"{commit}-changed" if _git(folder, "status", "--porcelain", "--", "kernels") else commit
+    return f"{commit}-changed" if _git(folder, "status", "--porcelain", "--", part) else commit
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -128,14 +132,25 @@ def compiled(
     return machine_code.record(cases, how, toolchain=toolchain, cache=cache_home() / "codegen"), toolchain
 
 
-def compiled_triton(cases: list[CompileCase], python: str, limits: Mapping[str, Any]) -> list[CodegenRecord]:
-    """Compile the Triton baselines, with the interpreter's Triton or else with this one's."""
-    kernels = Path(providers.__file__).parent / "triton_kernels.py"
+def compiled_triton(
+    cases: list[CompileCase], python: str, limits: Mapping[str, Any], *, aiter: Path | None = None
+) -> list[CodegenRecord]:
+    """Compile the Triton baselines, or those of a checkout of AITER, with the interpreter's Triton or else this one's.
+
+    Raises UnusableInput where neither has Triton, and for a folder that is no checkout of AITER.
+    """
+    if aiter is not None and not toolchains.is_aiter(aiter):
+        fix = "name the root of a checkout of AITER"
+        raise UnusableInput(Problem(what=f"no {toolchains.AITER_TRITON} folder here", file=str(aiter), fix=fix))
+    kernels = aiter or Path(providers.__file__).parent / "triton_kernels.py"
+    commit = commit_of(aiter, "aiter") if aiter else None
     tried: list[str] = []
     for candidate in dict.fromkeys((python, sys.executable)):
         try:
-            toolchain = compiler.find_triton(python=candidate, kernels=kernels, arch=limits["arch"])
-        except compiler.ToolchainError as error:
+            toolchain = toolchains.find_triton(
+                python=candidate, kernels=kernels, arch=limits["arch"], kernels_commit=commit
+            )
+        except toolchains.ToolchainError as error:
             tried.append(str(error))
             continue
         how = machine_code.Compiler(

@@ -17,7 +17,7 @@ import pytest
 
 from gate import store
 from gate.cli import run
-from gate.codegen.compile import CANARIES
+from gate.codegen.toolchains import CANARIES
 from gate.resources import frozen_ledgers_dir
 from tests.factory import make_shape
 
@@ -226,3 +226,61 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path: Path, capsys: py
         assert run(["run", "--out", str(tmp_path)]) == 2
     (line,) = told(capsys)
     assert "another gate writes here" in line
+
+
+@needs_flydsl
+def test_what_was_tampered_with_is_compiled_again(recorded: Path, tmp_path: Path) -> None:
+    argv = ["run", "--ledgers", str(recorded), "--op", "vec_add", "--out", str(tmp_path)]
+    assert run(argv) == 0
+    (kept,) = (tmp_path / "compiled").glob("*.json")
+    whole = kept.read_text()
+    kept.write_text(whole.replace("v_add_f32", "v_sub_f32"))
+    assert kept.read_text() != whole
+    assert run([*argv, "--resume"]) == 0
+    assert decision_of(tmp_path)["rows"][0]["reasons"] == ["same_code"]
+
+
+def test_a_folder_without_kernels_and_an_unknown_target_are_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    assert run(["run", "--kernels", str(tmp_path / "kernels"), "--out", str(tmp_path / "out")]) == 64
+    assert run(["run", "--arch", "../gfx950", "--out", str(tmp_path / "out")]) == 64
+    first, second = told(capsys)
+    assert "no kernels in this folder" in first
+    assert "gfx942" in second
+
+
+FULL_DISK = """
+import errno, sys
+from pathlib import Path
+from gate import store
+from gate.cli import run
+real = Path.replace
+def full(self, target):
+    if Path(target).name == "status.json":
+        raise OSError(errno.ENOSPC, "No space left on device")
+    return real(self, target)
+Path.replace = full
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@needs_flydsl
+def test_a_disk_that_fills_up_leaves_no_verdict_file_behind(recorded: Path, tmp_path: Path) -> None:
+    argv = ["run", "--ledgers", str(recorded), "--op", "vec_add", "--out", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, *argv], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left.isdisjoint({"decision.json", "status.json", "comment.md", "regressions.jsonl"})
+
+
+@needs_flydsl
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_cannot_be_printed_does_not_change_the_verdict(recorded: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gate", "run", "--ledgers", str(recorded), "--op", "vec_add"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*command, "--out", str(tmp_path)], check=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 0
+    assert b"standard output cannot be written" in done.stderr

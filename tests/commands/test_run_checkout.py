@@ -16,7 +16,7 @@ import pytest
 
 from gate import store
 from gate.cli import run
-from gate.codegen.compile import CANARIES
+from gate.codegen.toolchains import CANARIES
 from gate.resources import frozen_ledgers_dir
 from tests.codegen.records import record
 from tests.commands.test_run import decision_of, needs_flydsl, told
