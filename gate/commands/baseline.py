@@ -1,0 +1,224 @@
+"""`gate baseline`: which numbers later runs are held against, where they came from, and how two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gate import store
+from gate.analysis.decide import BLOCKING
+from gate.commands import baseline_code, baseline_files, baseline_table
+from gate.commands.baseline_files import Op, Place, Refused
+from gate.commands.run import default_ledgers
+from gate.ledgers import promotion
+from gate.ledgers.baselines import Offer, Provenance, Right, of_times, ratios
+from gate.ledgers.freeze import sha256
+from gate.model.decision import Decision
+from gate.model.problem import Problem, UnusableInput, WrongUsage
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+INPUT = click.Path(path_type=Path)
+DAY = click.DateTime(["%Y-%m-%d"])
+
+
+@click.group("baseline", short_help="Record, promote, show and compare stored baselines.")
+def command() -> None:
+    """Record, promote, show and compare stored baselines.
+
+    A baseline lies in <op>/baselines/<architecture>/ of the ledgers. It is only ever replaced by a run that passed;
+    what it replaced stays under history/, and provenance.jsonl has one line for each.
+    """
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.option("--from", "source", type=INPUT, required=True, help="Results: of `replay` or `artifact take`."),
+        click.option("--ledgers", type=FOLDER, help="Frozen ledgers. Default: ./frozen_ledgers or ours."),
+        click.option("--commit", required=True, help="The commit that was measured, all 40 digits."),
+        click.option("--name", help="Folder under baselines/. Default: the architecture of the rows."),
+        click.option("--run", "run_name", default="", help="Name of the run. Default: the rows' run_id."),
+        click.option("--date", "day", type=DAY, help="The day to write down. Default: today, UTC."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command()
+@_options
+@click.option("--decision", "decision_folder", type=FOLDER, required=True, help="The judgement of these results.")
+@click.option("--accept-waived", is_flag=True, help="Take over rows that got slower and are waived, on purpose.")
+def promote(
+    source: Path,
+    ledgers: Path | None,
+    commit: str,
+    name: str | None,
+    run_name: str,
+    day: datetime | None,
+    decision_folder: Path,
+    accept_waived: bool,
+) -> None:
+    """Make the results of a run that passed the baseline: all ops of the run, or none.
+
+    Times where the decision rests on times, machine code where it rests on that.
+    Exit codes: 0 written (or already so), 1 refused, 2 unusable input.
+    """
+    decision, digest = baseline_files.read_decision(decision_folder)
+    right = Right(
+        day=_day(day),
+        run=run_name,
+        decision=decision,
+        decision_sha256=digest,
+        policy_sha256=sha256(store.encode(decision.policy)),
+    )
+    codegen = decision.kind == "codegen"
+    faults = promotion.pass_faults(decision, kind="codegen" if codegen else "timing")
+    if (fault := promotion.commit_fault(commit, "--commit")) is not None:
+        faults.append(fault)
+    if decision.gate == "block":
+        faults += _worse(decision)
+    if faults:
+        raise Refused(*faults)
+    ops = baseline_files.read_ops(ledgers or default_ledgers())
+    if codegen:
+        baseline_code.promote(source, ops, right, commit=commit, name=name, accept_waived=accept_waived)
+        return
+    offered = _measured(baseline_files.offers(baseline_files.read_results(source), ops, commit=commit))
+    foreign = [promotion.foreign(decision, offer) for offer in offered]
+    if any(foreign):
+        raise UnusableInput(*(fault for fault in foreign if fault is not None))
+    for offer in offered:
+        faults += promotion.verdict_faults(decision, op_type=offer.op_type, accept_waived=accept_waived)
+    _write(offered, ops, right, name=name, faults=faults)
+
+
+@command.command()
+@_options
+@click.option("--candidate", help="The provider whose times must be complete. Default: the matrix's candidate.")
+def record(
+    source: Path,
+    ledgers: Path | None,
+    commit: str,
+    name: str | None,
+    run_name: str,
+    day: datetime | None,
+    candidate: str | None,
+) -> None:
+    """Write the first baseline of a machine, from results that had no base to be judged against.
+
+    Refused where there is one already: from then on only a run that passed may replace it.
+    Exit codes: 0 written, 1 refused, 2 unusable input.
+    """
+    if (fault := promotion.commit_fault(commit, "--commit")) is not None:
+        raise Refused(fault)
+    ops = baseline_files.read_ops(ledgers or default_ledgers())
+    results = baseline_files.read_results(source)
+    offered = _measured(baseline_files.offers(results, ops, commit=commit, candidate=candidate))
+    _write(offered, ops, Right(day=_day(day), run=run_name), name=name, faults=[])
+
+
+def _worse(decision: Decision) -> list[Problem]:
+    """Which rows blocked the run: one line for each op and kind."""
+    blocking = msgspec.structs.replace(decision, rows=tuple(row for row in decision.rows if row.verdict in BLOCKING))
+    ops = sorted({row.op_type for row in blocking.rows})
+    return [fault for op in ops for fault in promotion.verdict_faults(blocking, op_type=op, accept_waived=True)]
+
+
+def _day(given: datetime | None) -> date:
+    return (given or datetime.now(UTC)).date()
+
+
+def _measured(offered: Iterable[Offer]) -> list[Offer]:
+    """The offers of ops that were measured at all; the others are told. Raises UnusableInput if none was."""
+    found = []
+    for offer in offered:
+        statuses = {row.benchmark_status for row in offer.own}
+        if statuses <= {"skipped", "unsupported", "not_configured"}:
+            said = ", ".join(sorted(statuses)) or "no row"
+            click.echo(f"{offer.op_type}: {offer.candidate} was not measured ({said}); its baseline stays", err=True)
+        else:
+            found.append(offer)
+    if not found:
+        what = "the candidate was measured on no op"
+        raise UnusableInput(Problem(what=what, file=store.RESULTS_FILE, fix="measure first"))
+    return found
+
+
+def _write(offered: list[Offer], ops: dict[str, Op], right: Right, *, name: str | None, faults: list[Problem]) -> None:
+    """Looks at every op first and writes only if none is refused. Raises Refused, UnusableInput."""
+    ready: list[tuple[Place, Provenance, bytes]] = []
+    for offer in offered:
+        own = promotion.faults(offer)
+        faults += own
+        if not offer.timed:
+            continue
+        baseline_files.unchanged(ops[offer.op_type].folder)
+        found = baseline_files.place(ops[offer.op_type].folder, name or str(offer.timed[0].arch))
+        data = baseline_files.encoded(offer.rows)
+        faults += _place_faults(found, offer, right, digest=sha256(data))
+        ready.append((found, of_times(offer, right, sha256=sha256(data)), data))
+    if faults:
+        raise Refused(*faults)
+    for found, line, data in ready:
+        store_one(found, line, data)
+
+
+def _place_faults(found: Place, offer: Offer, right: Right, *, digest: str) -> list[Problem]:
+    last = found.last("times")
+    if last is None:
+        return []
+    folder = str(found.folder)
+    if right.decision is None:
+        what = f"a baseline exists, of {last.commit[:12]}"
+        return [Problem(what=what, file=folder, fix="replace it with 'gate baseline promote' and a run that passed")]
+    older = {line.sha256 for line in found.lines if line.contents == "times"} - {last.sha256}
+    if digest in older:
+        return [Problem(what="these results were the baseline before", file=folder, fix="measure again")]
+    return promotion.stored_faults(last, offer, folder=folder)
+
+
+def store_one(found: Place, line: Provenance, data: bytes) -> None:
+    """Writes one baseline and says so; bytes that are in force already are left alone."""
+    last = found.last(line.contents)
+    if last is not None and last.sha256 == line.sha256 and found.stored(line.contents) == data:
+        click.echo(f"{found.folder}: already the baseline, of {last.commit[:12]}")
+        return
+    baseline_files.put(found, line, data)
+    click.echo(f"{found.folder}: {line.timed} of {line.rows} rows carry the baseline of {line.commit[:12]}")
+
+
+@command.command()
+@click.option("--ledgers", type=FOLDER, help="Frozen ledgers. Default: ./frozen_ledgers or ours.")
+@click.option("--op", "ops", multiple=True, help="An op; may be repeated. Default: all.")
+@click.option("--today", type=DAY, help="The day that ages are counted to. Default: today, UTC.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list on standard output.")
+def show(ledgers: Path | None, ops: tuple[str, ...], today: datetime | None, as_json: bool) -> None:
+    """Print every stored baseline: op, GPU, method, cache state, age, commit, rows."""
+    known = baseline_files.read_ops(ledgers or default_ledgers())
+    if unknown := sorted(set(ops) - known.keys()):
+        what = f"no op {', '.join(unknown)}; the ops are {', '.join(sorted(known))}"
+        raise WrongUsage(Problem(what=what, file=""))
+    found = [entry for op in ops or sorted(known) for entry in baseline_files.places(known[op].folder)]
+    entries = [entry for each in found for entry in baseline_table.entries(each, today=_day(today))]
+    click.echo(store.encode(entries) if as_json else baseline_table.overview(entries))
+
+
+@command.command()
+@click.argument("first", type=INPUT)
+@click.argument("second", type=INPUT)
+@click.option("--provider", "providers", multiple=True, help="Only this provider; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list on standard output.")
+def diff(first: Path, second: Path, providers: tuple[str, ...], as_json: bool) -> None:
+    """Print how each time of SECOND relates to that of FIRST, what cannot be compared first, then worst first.
+
+    Both are folders of a baseline (or of its history), result files, or folders of ledgers. It judges nothing:
+    the exit code is 0 once the table is printed.
+    """
+    before, after = (baseline_files.read_results(path).outcomes for path in (first, second))
+    found = [one for one in ratios(before, after) if not providers or one.provider in providers]
+    click.echo(store.encode(found) if as_json else baseline_table.comparison(found))

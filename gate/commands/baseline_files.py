@@ -1,0 +1,177 @@
+"""Where baselines lie: the file in force, its provenance beside it, what it replaced under history/, and the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from gate import store
+from gate.commands import judge_files, judged, ledger_files
+from gate.ledgers.baselines import Offer, Provenance
+from gate.ledgers.freeze import sha256
+from gate.model.decision import Decision
+from gate.model.matrix import Matrix
+from gate.model.outcome import Outcome, Results
+from gate.model.problem import Exit, GateError, Problem, UnusableInput
+from gate.model.shape import Shape
+
+BASELINES, HISTORY, PROVENANCE_FILE = "baselines", "history", "provenance.jsonl"
+FILES = {"times": store.RESULTS_FILE, "machine_code": store.CODEGEN_FILE}
+RESTORE = "restore the folder from version control"
+
+
+class Refused(GateError):
+    """What is offered may not become the baseline: nothing was written."""
+
+    exit_code: ClassVar[Exit] = Exit.BLOCK
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True):
+    """One frozen folder: its shapes in order and its matrix."""
+
+    folder: Path
+    shapes: tuple[Shape, ...]
+    matrix: Matrix
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder of baselines: of `op`, for one architecture or GPU, with the lines of its provenance."""
+
+    op: Path
+    folder: Path
+    lines: tuple[Provenance, ...]
+
+    def last(self, contents: str) -> Provenance | None:
+        """What the file of these contents came from; None where nothing says so."""
+        return next((line for line in reversed(self.lines) if line.contents == contents), None)
+
+    def stored(self, contents: str) -> bytes | None:
+        """The bytes of the file in force; None where there is none."""
+        path = self.folder / FILES[contents]
+        return store.read_bytes(path) if path.is_file() else None
+
+
+def read_ops(ledgers: Path) -> dict[str, Op]:
+    """The frozen folders by op. Raises UnusableInput for a ledger with a refused row, or none at all."""
+    found = {}
+    for folder in ledger_files.op_folders(ledgers):
+        ledger = store.read_ledger(folder / store.LEDGER_FILE)
+        if ledger.problems:
+            raise UnusableInput(*ledger.problems)
+        matrix = store.read_matrix(folder / store.MATRIX_FILE)
+        found[matrix.op_type] = Op(folder=folder, shapes=ledger.shapes, matrix=matrix)
+    return found
+
+
+def unchanged(folder: Path) -> None:
+    """Raises UnusableInput where the folder is not as it was frozen: a new lock would hide that."""
+    problems = ledger_files.lock_problems(folder)
+    if problems:
+        raise UnusableInput(*problems)
+
+
+def place(op: Path, name: str) -> Place:
+    """The baselines of one op and machine, checked. Raises UnusableInput where file and provenance disagree."""
+    folder = op / BASELINES / name
+    path = folder / PROVENANCE_FILE
+    rows, problems = store.decode_lines(path, Provenance) if path.is_file() else ([], [])
+    if problems:
+        raise UnusableInput(*problems)
+    found = Place(op=op, folder=folder, lines=tuple(line for _, line in rows))
+    fault = _disagrees(found)
+    if fault is not None:
+        raise UnusableInput(fault)
+    return found
+
+
+def _disagrees(found: Place) -> Problem | None:
+    """Times must be those of the last line. Machine code may be newer: `gate codegen record` writes it too."""
+    data, last = found.stored("times"), found.last("times")
+    file = str(found.folder / store.RESULTS_FILE)
+    if data is not None and last is None:
+        return Problem(what=f"no line of {PROVENANCE_FILE} says where it comes from", file=file, fix=RESTORE)
+    if last is not None and (data is None or sha256(data) != last.sha256):
+        return Problem(what=f"not what the last line of {PROVENANCE_FILE} says", file=file, fix=RESTORE)
+    return None
+
+
+def places(op: Path) -> list[Place]:
+    """Every folder of baselines of one op, in name order. Raises UnusableInput as `place`."""
+    return [place(op, folder.name) for folder in sorted((op / BASELINES).glob("*")) if folder.is_dir()]
+
+
+def put(found: Place, line: Provenance, data: bytes) -> None:
+    """Makes `data` the baseline and locks the folder. Nothing that was there is lost or rewritten.
+
+    Broken off half-way, the folder no longer agrees with its lock, which every later verb says.
+    """
+    name = FILES[line.contents]
+    old = found.stored(line.contents)
+    if old is not None:
+        store.write_bytes(found.folder / HISTORY / str(len(found.lines)) / name, old)
+    provenance = found.folder / PROVENANCE_FILE
+    before = store.read_bytes(provenance) if provenance.is_file() else b""
+    store.write_bytes(provenance, before + store.encode(line) + b"\n")
+    store.write_bytes(found.folder / name, data)
+    ledger_files.write_frozen(found.op, shapes=None, matrix=None)
+
+
+def read_decision(folder: Path) -> tuple[Decision, str]:
+    """The decision in `folder` and the SHA-256 of its file. Raises UnusableInput if there is none."""
+    path = folder / judged.DECISION_FILE
+    if not path.is_file():
+        raise UnusableInput(Problem(what="no decision", file=str(path), fix="judge the results first"))
+    data = store.read_bytes(path)
+    try:
+        return msgspec.json.decode(data, type=Decision), sha256(data)
+    except msgspec.DecodeError as error:
+        raise UnusableInput(Problem(what=f"not a decision: {error}", file=str(path), fix="judge again")) from None
+
+
+def read_results(source: Path) -> Results:
+    """The rows of head in `source`, or of `source` itself. Raises UnusableInput for none, or a refused row."""
+    head = source / "head"
+    folder = head if head.is_dir() else source
+    files = judge_files.found(folder, store.RESULTS_FILE)
+    results = judge_files.merged(store.read_results(file) for file in files)
+    if results.problems:
+        raise UnusableInput(*results.problems)
+    if not results.outcomes:
+        what = f"no rows of {store.RESULTS_FILE}"
+        raise UnusableInput(Problem(what=what, file=str(folder), fix="measure first"))
+    return results
+
+
+def offers(results: Results, ops: dict[str, Op], *, commit: str, candidate: str | None = None) -> list[Offer]:
+    """What the rows offer, op by op, rows in the ledger's order. Raises UnusableInput for rows of no known op."""
+    owner = {shape.shape_id: name for name, op in ops.items() for shape in op.shapes}
+    rows: dict[str, list[Outcome]] = {}
+    for row in results.outcomes:
+        rows.setdefault(owner.get(row.shape_id) or row.op_type or "", []).append(row)
+    strange = [row for name, of_op in rows.items() if name not in ops for row in of_op]
+    if strange:
+        what = f"{len(strange)} rows are of no frozen ledger, such as {strange[0].shape_id}"
+        raise UnusableInput(Problem(what=what, file=store.RESULTS_FILE, fix="measure the frozen ledgers"))
+    return [
+        Offer(
+            op_type=name,
+            shapes=ops[name].shapes,
+            candidate=candidate or ops[name].matrix.candidate_provider,
+            rows=_in_order(of_op, ops[name].shapes),
+            commit=commit,
+        )
+        for name, of_op in sorted(rows.items())
+    ]
+
+
+def _in_order(rows: Iterable[Outcome], shapes: Iterable[Shape]) -> tuple[Outcome, ...]:
+    order = {shape.shape_id: number for number, shape in enumerate(shapes)}
+    return tuple(sorted(rows, key=lambda row: order.get(row.shape_id, len(order))))
+
+
+def encoded(rows: Iterable[msgspec.Struct]) -> bytes:
+    """Rows as the bytes of their JSONL file."""
+    return b"".join(store.encode(row) + b"\n" for row in rows)

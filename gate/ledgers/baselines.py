@@ -1,0 +1,235 @@
+"""What a stored baseline is: the run it came from, line by line, and how two of them differ."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any, Literal
+
+import msgspec
+
+from gate.model.codegen import CodegenRecord
+from gate.model.decision import Decision
+from gate.model.outcome import Outcome
+from gate.model.shape import Shape
+
+STACK_FIELDS = (
+    "rocm_version",
+    "driver_version",
+    "torch_version",
+    "triton_version",
+    "flydsl_version",
+    "llvm_version",
+    "kernels_sha",
+    "sglang_commit",
+)
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of provenance.jsonl: what became the baseline, of which run, by what right.
+
+    Line n + 1 put its file in the place of what now lies in history/<n>/. `contents` says which file: times are
+    benchmark_results.jsonl, machine_code is codegen_records.jsonl, and `sha256` is that file's. `how` is promoted
+    (a decision let it pass) or recorded (the first one of a machine; there is no decision, and the hashes of decision
+    and policy are null). `rows` counts the lines of the file, `timed` the candidate's times or codes, `unsupported`
+    the shapes that the candidate declares it has no kernel for. `waived` are rows slower than before that a person
+    accepted.
+    """
+
+    schema: Literal["gate.baseline/1"] = "gate.baseline/1"
+    contents: Literal["times", "machine_code"]
+    how: Literal["promoted", "recorded"]
+    op_type: str
+    date: date
+    commit: str
+    run: str
+    arch: str
+    gpu: str | None
+    candidate: str
+    stack: dict[str, str]
+    timing_method: str
+    cache_state: str | None
+    sha256: str
+    rows: int
+    timed: int
+    unsupported: int = 0
+    decision_sha256: str | None = None
+    policy_sha256: str | None = None
+    verdicts: dict[str, int] = {}
+    waived: tuple[str, ...] = ()
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run offers for one op: every row of it, the op's frozen shapes, and the commit it is said to be of."""
+
+    op_type: str
+    shapes: tuple[Shape, ...]
+    candidate: str
+    rows: tuple[Outcome, ...]
+    commit: str
+
+    @property
+    def own(self) -> tuple[Outcome, ...]:
+        """The candidate's rows."""
+        return tuple(row for row in self.rows if row.provider == self.candidate)
+
+    @property
+    def timed(self) -> tuple[Outcome, ...]:
+        """The candidate's rows that hold a time to rely on."""
+        return tuple(row for row in self.own if usable(row))
+
+
+class CodeOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine code that a run offers for one op: its records, and the compile key of each shape that has one."""
+
+    op_type: str
+    shapes: tuple[Shape, ...]
+    keys: dict[str, str]
+    candidate: str
+    records: tuple[CodegenRecord, ...]
+    commit: str
+
+
+def usable(row: Outcome) -> bool:
+    """Whether a row holds a time of a checked output."""
+    time = row.median_us
+    timed = row.timing_method not in (None, "codegen") and time is not None and 0.0 < time < math.inf
+    return row.benchmark_status == "ok" and row.correct is True and timed
+
+
+class Right(msgspec.Struct, frozen=True, kw_only=True):
+    """By what right, when and from which run a baseline is written; no decision for the first of a machine."""
+
+    day: date
+    run: str
+    decision: Decision | None = None
+    decision_sha256: str | None = None
+    policy_sha256: str | None = None
+
+
+def of_times(offer: Offer, right: Right, *, sha256: str) -> Provenance:
+    """The provenance of times that have no fault; `sha256` is that of their file."""
+    row = offer.timed[0]
+    return Provenance(
+        contents="times",
+        op_type=offer.op_type,
+        commit=offer.commit,
+        run=right.run or ", ".join(sorted({row.run_id for row in offer.timed})),
+        arch=str(row.arch),
+        gpu=row.gpu,
+        candidate=offer.candidate,
+        stack=stack(offer.timed),
+        timing_method=str(row.timing_method),
+        cache_state=row.cache_state,
+        sha256=sha256,
+        rows=len(offer.rows),
+        timed=len(offer.timed),
+        unsupported=len(offer.shapes) - len(offer.timed),
+        **_of_right(right, offer.op_type),
+    )
+
+
+def of_code(offer: CodeOffer, right: Right, *, sha256: str) -> Provenance:
+    """The provenance of machine code that has no fault; `sha256` is that of its file."""
+    tools = offer.records[0].toolchain
+    said = {"flydsl_version": tools.flydsl_version, "llvm_version": tools.llvm, "kernels_sha": tools.kernels_sha}
+    return Provenance(
+        contents="machine_code",
+        op_type=offer.op_type,
+        commit=offer.commit,
+        run=right.run or f"codegen-{tools.flydsl_version}-{tools.kernels_sha}",
+        arch=tools.arch,
+        gpu=None,
+        candidate=offer.candidate,
+        stack=said,
+        timing_method="codegen",
+        cache_state=None,
+        sha256=sha256,
+        rows=len(offer.records),
+        timed=sum(record.status == "ok" for record in offer.records),
+        unsupported=len(offer.shapes) - len(offer.keys),
+        **_of_right(right, offer.op_type),
+    )
+
+
+def _of_right(right: Right, op_type: str) -> dict[str, Any]:
+    rows = [] if right.decision is None else [row for row in right.decision.rows if row.op_type == op_type]
+    return {
+        "how": "recorded" if right.decision is None else "promoted",
+        "date": right.day,
+        "decision_sha256": right.decision_sha256,
+        "policy_sha256": right.policy_sha256,
+        "verdicts": dict(sorted(Counter(row.verdict for row in rows).items())),
+        "waived": tuple(row.shape_id for row in rows if row.verdict == "waived"),
+    }
+
+
+def stack(rows: Iterable[Any]) -> dict[str, str]:
+    """What the rows say of their software; several values of one field are joined."""
+    values = {name: {getattr(row, name) for row in rows} - {None} for name in STACK_FIELDS}
+    return {name: ", ".join(sorted(said)) for name, said in values.items() if said}
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True):
+    """One (shape, provider) of two baselines: `ratio` is the second time over the first, null with the reason why."""
+
+    shape_id: str
+    provider: str
+    op_type: str | None
+    first_us: float | None
+    second_us: float | None
+    ratio: float | None
+    why: str = ""
+
+
+def ratios(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[Ratio]:
+    """Every (shape, provider) that either side holds: those that cannot be compared, then the slowest first.
+
+    Rows that are switched off or declared unsupported are no measurement and count as not there.
+    """
+    before, after = _by_identity(first), _by_identity(second)
+    found = [_ratio(before.get(key, []), after.get(key, [])) for key in before.keys() | after.keys()]
+    return sorted(found, key=lambda one: (one.ratio is not None, -(one.ratio or 0.0), one.shape_id, one.provider))
+
+
+def _by_identity(rows: Iterable[Outcome]) -> Mapping[tuple[str, str], list[Outcome]]:
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    for row in rows:
+        if row.benchmark_status not in ("not_configured", "unsupported"):
+            found.setdefault((row.shape_id, row.provider), []).append(row)
+    return found
+
+
+def _ratio(first: list[Outcome], second: list[Outcome]) -> Ratio:
+    known = (first or second)[0]
+    was, now = _only_time(first), _only_time(second)
+    why = _why_not(was, now, len(first), len(second))
+    before, after = (None if row is None else row.median_us for row in (was, now))
+    return Ratio(
+        shape_id=known.shape_id,
+        provider=known.provider,
+        op_type=known.op_type,
+        first_us=before,
+        second_us=after,
+        ratio=None if why or before is None or after is None else after / before,
+        why=why,
+    )
+
+
+def _only_time(rows: list[Outcome]) -> Outcome | None:
+    good = [row for row in rows if usable(row)]
+    return good[0] if len(good) == 1 else None
+
+
+def _why_not(was: Outcome | None, now: Outcome | None, rows_before: int, rows_after: int) -> str:
+    for side, row, rows in (("first", was, rows_before), ("second", now, rows_after)):
+        if row is None:
+            return f"no time in the {side}" if rows else f"not in the {side}"
+    assert was is not None and now is not None
+    for name in ("gpu", "timing_method", "cache_state"):
+        before, after = getattr(was, name), getattr(now, name)
+        if before != after:
+            return f"{name} {before or 'unknown'} against {after or 'unknown'}"
+    return ""
