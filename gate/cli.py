@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "correctness": ("gate.commands.correctness", "Check outputs on this machine's GPUs, without timing."),
     "selftest": ("gate.commands.selftest", "False alarms and power of the judge, beside other rules."),
     "report": ("gate.commands.report", "Summaries, coverage and the HTML report of a judged run."),
+    "baseline": ("gate.commands.baseline", "Record, promote, show and compare stored baselines."),
     "artifact": ("gate.commands.artifact", "Hand results over to the trusted job, take them in, judge them."),
     "publish": ("gate.commands.publish", "Post a decision to GitHub: comment, status, summary, annotations."),
     "doctor": ("gate.commands.doctor", "Say what is wrong with a GPU node and how to mend it."),
