@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -13,90 +11,19 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen import cache, checkout, device_libs, triton_cases
+from gate.codegen import aiter_cases, cache, checkout, device_libs
 from gate.codegen.isa import IsaError, read_isa
 from gate.codegen.keys import CompileCase, unique_cases
 from gate.codegen.pool import Pool, Reply, StartError, termination_interrupts
+from gate.codegen.toolchains import CANARIES as CANARIES
+from gate.codegen.toolchains import HERE, environment, find_toolchain, is_checkout, unusable
 from gate.model.codegen import CodegenRecord, Toolchain
 
-HERE = Path(__file__).resolve().parent
 WORKER = HERE / "worker.py"
-PROBE = HERE / "probe.py"
 BIND = HERE / "bind.py"
 TRITON_WORKER = HERE / "triton_worker.py"
+AITER_LAUNCHES = HERE / "aiter_launches.py"
 STAND_IN = HERE / "torch_stand_in.py"
-CANARIES = HERE / "canaries"
-PROBE_SECONDS = 60.0
-
-
-class ToolchainError(RuntimeError):
-    """FlyDSL cannot be used in the interpreter that was named; the message says what, where and what to do."""
-
-
-def find_toolchain(
-    *,
-    python: str = sys.executable,
-    kernels_dir: Path = CANARIES,
-    arch: str = "gfx950",
-    kernels_commit: str | None = None,
-    toolkit: Path | None = None,
-) -> Toolchain:
-    """Return what would compile: the wheel in `python`, its LLVM, and the kernels, without importing FlyDSL.
-
-    `kernels_dir` is a folder of `<op>.py` files like the canaries, or a FlyDSL checkout with its `kernels` folder.
-
-    Raises ToolchainError when `python` does not run or holds no FlyDSL.
-    """
-    command = [python, str(PROBE)]
-    try:
-        run = subprocess.run(
-            command, env=_environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
-        )
-        reply = json.loads(run.stdout.splitlines()[0]) if run.stdout else {"error": run.stderr.strip()[-300:]}
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise _unusable(python, str(error)) from None
-    if reply.get("status") != "ok":
-        raise _unusable(python, str(reply.get("error")))
-    return Toolchain(
-        flydsl_version=reply["flydsl_version"],
-        llvm=reply["llvm"],
-        flydsl_sha=reply["flydsl_sha"],
-        kernels=checkout.NAME if is_checkout(kernels_dir) else kernels_dir.resolve().name,
-        kernels_sha=cache.sources_sha(kernels_dir / "kernels" if is_checkout(kernels_dir) else kernels_dir),
-        kernels_commit=kernels_commit,
-        arch=arch,
-        device_libs=device_libs.sha(toolkit) if toolkit else None,
-    )
-
-
-def find_triton(*, python: str, kernels: Path, arch: str) -> Toolchain:
-    """Return the Triton of an interpreter as a toolchain; `kernels` is the file of the baselines.
-
-    Raises ToolchainError when `python` does not run or holds no Triton.
-    """
-    ask = "import importlib.metadata as m; print(m.version('triton'))"
-    try:
-        run = subprocess.run(
-            [python, "-c", ask], env=_environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None
-    if run.returncode:
-        raise ToolchainError(f"there is no Triton in {python}: install it there with pip install triton")
-    version = run.stdout.strip()
-    return Toolchain(
-        flydsl_version="none",
-        llvm=f"of triton {version}",
-        kernels=triton_cases.NAME,
-        kernels_sha=cache.sources_sha(kernels),
-        arch=arch,
-        triton_version=version,
-    )
-
-
-def is_checkout(folder: Path) -> bool:
-    """Whether a folder of kernels is a FlyDSL checkout."""
-    return (folder / "kernels").is_dir()
 
 
 def compile_cases(
@@ -122,8 +49,8 @@ def compile_cases(
     that fails, hangs or kills its worker is a record like any other. Raises ToolchainError when FlyDSL is unusable;
     an exception, an interrupt or a SIGTERM ends the workers.
     """
-    unique = _with_sources(unique_cases(cases), kernels_dir)
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
+    unique = unique_cases(cases) if tools.triton_version else _with_sources(unique_cases(cases), kernels_dir)
     places = _places(unique, tools, cache_dir, installed_torch=installed_torch)
     records: dict[str, CodegenRecord] = {}
 
@@ -170,7 +97,7 @@ def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[Co
 def _places(
     cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None, *, installed_torch: bool = False
 ) -> dict[str, Path]:
-    scripts = [TRITON_WORKER, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]
+    scripts = [TRITON_WORKER, AITER_LAUNCHES, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]
     # What a kernel reads of torch may differ between torch and the stand-in, so their answers lie apart.
     worker_sha = cache.sources_sha(*scripts) + ("-torch" if installed_torch else "")
     directory = cache_dir or Path()
@@ -184,11 +111,11 @@ def _answers(
         return
     questions = [msgspec.to_builtins(case) for case in cases]
     try:
-        with closing(Pool(command, _environment(), timeout_s).run(questions, jobs)) as replies:
+        with closing(Pool(command, environment(), timeout_s).run(questions, jobs)) as replies:
             for index, reply in replies:
                 yield cases[index], reply
     except StartError as error:
-        raise _unusable(command[0], str(error)) from None
+        raise unusable(command[0], str(error)) from None
 
 
 def cached_isa(record: CodegenRecord, cache_dir: Path) -> str | None:
@@ -213,7 +140,7 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
         "toolchain": toolchain,
         "arch": toolchain.arch,
         "source_sha": case.source_sha,
-        "provider": "triton" if toolchain.triton_version else "flydsl",
+        "provider": _provider(toolchain),
         "compile_seconds": float(seconds) if seconds is not None else None,
     }
     if reply["status"] != "ok":
@@ -236,14 +163,7 @@ def record_of(case: CompileCase, reply: Reply, toolchain: Toolchain) -> CodegenR
     )
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment without FlyDSL's own switches, which would change or dump what is compiled."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLYDSL_", "FLY_"))}
-    return {**kept, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def _unusable(python: str, why: str) -> ToolchainError:
-    return ToolchainError(
-        f"FlyDSL cannot compile with {python} ({why}): install it there with pip install 'flydsl-gate[codegen]', "
-        "or name another interpreter"
-    )
+def _provider(toolchain: Toolchain) -> str:
+    if not toolchain.triton_version:
+        return "flydsl"
+    return aiter_cases.NAME if toolchain.kernels == aiter_cases.NAME else "triton"

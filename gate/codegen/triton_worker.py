@@ -1,7 +1,9 @@
 """Knows how to have Triton turn one case into AMD assembly without a GPU, in a process of its own.
 
 Run as a script by any interpreter that holds Triton; speaks as the FlyDSL worker does: one JSON case a line, one JSON
-answer a line, a greeting first. Torch is not needed: the stand-in is there for the kernels' own imports.
+answer a line, a greeting first. For the kernels of one file torch is not needed: the stand-in is there for their own
+imports. With a checkout of AITER the case is a call of one of its functions, and what that call would launch is
+compiled; AITER needs torch itself.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from types import ModuleType  # noqa: E402
 from typing import Any  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
+AITER = "aiter"
 LDS = re.compile(r"(\.group_segment_fixed_size:\s*)\d+")
 
 
@@ -40,13 +43,16 @@ class Compiler:
     """One imported Triton and the kernels of one file."""
 
     def __init__(self, kernels: Path, arch: str) -> None:
+        self._prepare(kernels, arch)
+        self.kernels = load("triton_baselines", kernels)
+
+    def _prepare(self, kernels: Path, arch: str) -> None:
         if importlib.util.find_spec("torch") is None:
             load("torch_stand_in", HERE / "torch_stand_in.py").install()
         self.compiler: Any = importlib.import_module("triton.compiler")
         self.backend: Any = importlib.import_module("triton.backends.amd.compiler").HIPBackend
         target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
         self.target = target("hip", arch, 64)
-        self.kernels = load("triton_baselines", kernels)
 
     def answer(self, line: str) -> dict[str, Any]:
         """Compile one case. Triton allots LDS at launch, so the number in its text is 0 and is put right here."""
@@ -60,11 +66,56 @@ class Compiler:
             for index, (name, kind) in enumerate(signature.items())
             if kind.startswith("*") or name in asked["aligned"]
         }
-        source = self.compiler.ASTSource(
-            fn=function, signature=signature, constexprs=asked["constants"], attrs=attributes
-        )
-        done = self.compiler.compile(source, target=self.target, options=asked["options"])
-        return {"status": "ok", "isa": LDS.sub(rf"\g<1>{done.metadata.shared}", done.asm["amdgcn"])}
+        return {
+            "status": "ok",
+            "isa": self.assembly(function, signature, asked["constants"], attributes, asked["options"]),
+        }
+
+    def assembly(self, function: Any, signature: Any, constants: Any, attributes: Any, options: Any) -> str:
+        """The text of one kernel. Triton allots LDS at launch, so the number in its text is 0 and is put right."""
+        source = self.compiler.ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
+        done = self.compiler.compile(source, target=self.target, options=options)
+        return LDS.sub(rf"\g<1>{done.metadata.shared}", done.asm["amdgcn"])
+
+
+class AiterCompiler(Compiler):
+    """AITER's functions: what a call of one would launch is compiled."""
+
+    def __init__(self, kernels: Path, arch: str) -> None:
+        # Before the stand-in for torch is there: AITER's host code needs torch itself.
+        self.absent = importlib.util.find_spec("torch") is None
+        self._prepare(kernels, arch)
+        self.host: Any = load("aiter_launches", HERE / "aiter_launches.py")
+        self.launches: list[Any] = [] if self.absent else self.host.see_launches(kernels, self.target)
+        self.texts: dict[str, str] = {}
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """Make one call and compile all that it would launch."""
+        part = json.loads(line)["parts"][0]
+        if self.absent:
+            return {"status": "unsupported", "error": "not importable: AITER needs torch in this interpreter"}
+        try:
+            function = self.host.found(part["modules"], part["launchers"][0])
+        except Exception as error:  # noqa: BLE001  an import of AITER may raise anything
+            return {"status": "unsupported", "error": f"not importable: {one_line(error)}"}
+        self.launches.clear()
+        try:
+            function(*self.host.arguments(**part["values"]))
+        except Exception as error:  # noqa: BLE001  so may its host code
+            return {"status": "unsupported", "error": f"AITER's host code does not launch it: {one_line(error)}"}
+        if not self.launches:
+            return {"status": "unsupported", "error": "AITER's host code launches no Triton kernel for it"}
+        return {"status": "ok", "isa": "\n".join(self.text_of(launch) for launch in self.launches)}
+
+    def text_of(self, launch: Any) -> str:
+        """The text of a launch, compiled once: many sizes launch the same code."""
+        signature, constants, letters = self.host.specialised(launch)
+        attributes = {place: self.backend.parse_attr(text) for place, text in letters.items()}
+        name = (launch.function.fn.__module__, launch.function.fn.__qualname__)
+        key = repr((name, signature, constants, attributes, sorted(launch.options.items())))
+        if key not in self.texts:
+            self.texts[key] = self.assembly(launch.function, signature, constants, attributes, launch.options)
+        return self.texts[key]
 
 
 def main() -> int:
@@ -81,7 +132,8 @@ def main() -> int:
         channel.flush()
 
     def start() -> dict[str, Any]:
-        compilers.append(Compiler(options.kernels, options.arch))
+        kind = AiterCompiler if (options.kernels / AITER).is_dir() else Compiler
+        compilers.append(kind(options.kernels, options.arch))
         return {"status": "ok"}
 
     say(guarded(start))
@@ -92,13 +144,17 @@ def main() -> int:
     return 0
 
 
+def one_line(error: Exception) -> str:
+    words = " | ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{type(error).__name__}: {words}"[:500]
+
+
 def guarded(work: Any) -> dict[str, Any]:
     started = time.perf_counter()
     try:
         reply: dict[str, Any] = work()
     except Exception as error:  # noqa: BLE001  the worker boundary: a kernel may raise anything
-        words = " | ".join(line.strip() for line in str(error).splitlines() if line.strip())
-        reply = {"status": "failed", "error": f"{type(error).__name__}: {words}"[:500]}
+        reply = {"status": "failed", "error": one_line(error)}
     return {**reply, "seconds": round(time.perf_counter() - started, 3)}
 
 

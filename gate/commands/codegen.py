@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from gate import store
-from gate.codegen import checkout, triton_cases
+from gate.codegen import aiter_cases, checkout, triton_cases
 from gate.codegen.diff import compare_all, exit_code, tally
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.commands import codegen_attribute, codegen_bisect, codegen_show, codegen_triage, machine_code
@@ -67,6 +67,7 @@ command.add_command(codegen_triage.command)
 @click.option("--python", help="Interpreter whose flydsl compiles. Default: this one.")
 @click.option("--wheel", help="A flydsl version instead, installed once into a managed environment.")
 @click.option("--triton", is_flag=True, help="The Triton baselines too, with the Triton of the interpreter.")
+@click.option("--aiter-checkout", type=FOLDER, help="AITER's Triton kernels too, from this checkout; needs torch.")
 @limit_options
 def record(
     out: Path | None,
@@ -78,6 +79,7 @@ def record(
     python: str | None,
     wheel: str | None,
     triton: bool,
+    aiter_checkout: Path | None,
     **limits: Any,
 ) -> None:
     """Compile every shape of the ledgers, one compile per key, and write the records.
@@ -95,6 +97,9 @@ def record(
     records, _ = compiled([*work.distinct(), *standing], source, with_flydsl, limits)
     if triton:
         records += compiled_triton(machine_code.plan(shapes, triton_cases.compile_case).distinct(), with_flydsl, limits)
+    if aiter_checkout is not None:
+        calls = machine_code.plan(shapes, aiter_cases.compile_case).distinct()
+        records += compiled_triton(calls, with_flydsl, limits, aiter=aiter_checkout)
     if as_baseline is not None:
         write_baseline(as_baseline, records, limits["arch"])
         click.echo(f"recorded; lock it with: gate ledger freeze {as_baseline}", err=True)

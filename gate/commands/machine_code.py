@@ -9,6 +9,7 @@ import msgspec
 
 from gate import store
 from gate.codegen import compile as compiler
+from gate.codegen import toolchains
 from gate.codegen.keys import CompileCase, Unsupported, compile_case
 from gate.commands.progress import progress
 from gate.model.codegen import CodegenChange, CodegenRecord, Metrics, Toolchain
@@ -56,8 +57,8 @@ def plan(shapes: Iterable[Shape], case_of: Callable[[Shape], CompileCase | Unsup
 def find_toolchain(how: Compiler) -> Toolchain:
     """The flydsl that would compile. Raises UnusableInput with the remedy where there is none."""
     try:
-        return compiler.find_toolchain(python=how.python, kernels_dir=how.kernels, arch=how.arch, toolkit=how.toolkit)
-    except compiler.ToolchainError as error:
+        return toolchains.find_toolchain(python=how.python, kernels_dir=how.kernels, arch=how.arch, toolkit=how.toolkit)
+    except toolchains.ToolchainError as error:
         raise UnusableInput(Problem(what=str(error), file="")) from None
 
 
@@ -82,7 +83,7 @@ def record(cases: Sequence[CompileCase], how: Compiler, *, toolchain: Toolchain,
                     installed_torch=how.installed_torch,
                 )
             )
-        except compiler.ToolchainError as error:
+        except toolchains.ToolchainError as error:
             raise UnusableInput(Problem(what=str(error), file="")) from None
 
 

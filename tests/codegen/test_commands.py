@@ -12,7 +12,7 @@ import pytest
 
 from gate import store
 from gate.cli import run
-from gate.codegen.compile import CANARIES
+from gate.codegen.toolchains import CANARIES
 from gate.model.codegen import CodegenRecord
 from tests.codegen.records import TOOLCHAIN, broken, record
 from tests.codegen.test_checkout import shape
@@ -104,6 +104,16 @@ def test_sides_that_cannot_be_compared_are_refused(
     assert run(["codegen", "diff", folder(tmp_path / "a", record()), folder(tmp_path / "b", other)]) == 2
     error = capsys.readouterr().err
     assert words in error and "Traceback" not in error
+
+
+def test_triton_baselines_lie_beside_the_kernels_of_a_checkout(tmp_path: Path) -> None:
+    of_checkout = msgspec.structs.replace(TOOLCHAIN, kernels="flydsl")
+    of_triton = msgspec.structs.replace(TOOLCHAIN, kernels="aiter_triton", triton_version="3.9.0")
+    rows = [
+        msgspec.structs.replace(record(), toolchain=of_checkout),
+        msgspec.structs.replace(record("softmax"), toolchain=of_triton),
+    ]
+    assert run(["codegen", "diff", folder(tmp_path / "a", *rows), folder(tmp_path / "b", *rows)]) == 0
 
 
 def test_a_folder_without_records_and_a_repeated_record_are_one_line(

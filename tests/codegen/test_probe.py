@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gate.codegen import device_libs
-from gate.codegen.compile import PROBE
+from gate.codegen.toolchains import PROBE
 
 
 @pytest.fixture

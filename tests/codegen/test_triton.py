@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gate.codegen import cache, triton_cases
-from gate.codegen.compile import ToolchainError, compile_cases, find_triton
+from gate.codegen.compile import compile_cases
 from gate.codegen.keys import CompileCase, Unsupported
+from gate.codegen.toolchains import ToolchainError, find_triton
 from gate.replay import providers
 from tests.codegen.test_checkout import shape
 

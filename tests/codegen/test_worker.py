@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gate.codegen.compile import CANARIES, ToolchainError, cached_isa, compile_cases, find_toolchain
+from gate.codegen.compile import cached_isa, compile_cases
 from gate.codegen.diff import compare
 from gate.codegen.keys import CompileCase
 from gate.codegen.pool import Pool, StartError
+from gate.codegen.toolchains import CANARIES, ToolchainError, find_toolchain
 from gate.model.codegen import CodegenRecord
 
 needs_flydsl = pytest.mark.skipif(
