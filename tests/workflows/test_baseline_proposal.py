@@ -1,0 +1,158 @@
+"""The scripts of baseline.yml, run as they stand against a repository on disk: what is proposed, and what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gate import store
+from gate.model.outcome import Results
+from tests.analysis import build
+from tests.commands.test_baseline import LEDGER, SHA, head, write_ledgers
+
+ROOT = Path(__file__).resolve().parents[2]
+REPOSITORY = "owner/kernels"
+TOKEN = "secret-of-the-rehearsal"
+PLACE = "frozen_ledgers/rmsnorm/baselines/gfx950"
+GIT = ["-c", "user.name=someone", "-c", "user.email=someone@example.invalid", "-c", "commit.gpgsign=false"]
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def scripts() -> dict[str, str]:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/baseline.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+
+
+class Runner:
+    """A checkout of the default branch, its origin, and stand-ins for `gate` and `gh` on the path."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree, self.temp = folder / "tree", folder / "temp"
+        self.origin, self.calls = folder / "github" / f"{REPOSITORY}.git", folder / "gh.jsonl"
+        binaries = folder / "bin"
+        for path in (self.tree, self.temp, binaries):
+            path.mkdir()
+        self.tool(binaries / "gate", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m gate "$@"\n')
+        record = f'import json, sys; open({str(self.calls)!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")'
+        self.tool(binaries / "gh", f"#!{sys.executable}\n{record}\n")
+        self.env = {
+            "PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(folder), "RUNNER_TEMP": str(self.temp),
+            "GITHUB_SERVER_URL": f"file://{folder / 'github'}", "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_TOKEN": TOKEN,
+            "RUN": "4711", "HEAD_SHA": SHA, "DEFAULT": "main",
+        }  # fmt: skip
+        write_ledgers(self.tree / "frozen_ledgers")
+        subprocess.run(["git", "init", "--quiet", "--bare", str(self.origin)], check=True)
+        self.git("init", "--quiet", "--initial-branch", "main")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "the default branch")
+
+    @staticmethod
+    def tool(path: Path, text: str) -> None:
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(["git", *GIT, *words], cwd=self.tree, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def intake(self, results: Results) -> None:
+        """What `gate artifact take` leaves of a run."""
+        for side, rows in (("head", results), ("base", build.run(LEDGER, seed=1))):
+            store.write_jsonl(self.temp / "intake" / side / store.RESULTS_FILE, rows.outcomes)
+
+    def step(self, name: str) -> subprocess.CompletedProcess[str]:
+        argv = ["bash", "-e", "-c", scripts()[name]]
+        return subprocess.run(
+            argv, cwd=self.tree, env=self.env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def all_steps(self) -> list[subprocess.CompletedProcess[str]]:
+        """The steps after the intake, up to the first that fails."""
+        done = []
+        for name in ("Judge them again", "Write the baselines", "Propose them"):
+            done.append(self.step(name))
+            if done[-1].returncode != 0:
+                break
+        return done
+
+    def branches(self) -> str:
+        return self.git("ls-remote", "--heads", str(self.origin))
+
+    def pulls(self) -> list[Any]:
+        return [json.loads(line) for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    return Runner(tmp_path)
+
+
+def test_the_steps_are_those_of_the_rehearsal() -> None:
+    names = list(scripts())
+    assert names == ["Take the results in", "Judge them again", "Write the baselines", "Propose them"]
+
+
+def test_a_passing_push_is_proposed_and_once_merged_not_again(runner: Runner) -> None:
+    runner.intake(head())
+    done = runner.all_steps()
+    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+    branch = f"gate/baseline-{SHA[:12]}"
+    assert runner.branches().endswith(f"refs/heads/{branch}")
+    runner.git("fetch", "--quiet", str(runner.origin), branch)
+    changed = runner.git("diff", "--name-only", "main", "FETCH_HEAD").splitlines()
+    rest = ["frozen_ledgers/rmsnorm/ledger.lock.json"]
+    assert changed == [f"{PLACE}/{store.RESULTS_FILE}", f"{PLACE}/provenance.jsonl", *rest]
+    line = json.loads(runner.git("show", f"FETCH_HEAD:{PLACE}/provenance.jsonl"))
+    assert (line["commit"], line["run"], line["how"]) == (SHA, "4711", "promoted")
+    (call,) = runner.pulls()
+    assert call[:6] == ["pr", "create", "--head", branch, "--base", "main"]
+    assert TOKEN not in (runner.tree / ".git" / "config").read_text()
+
+    runner.git("switch", "--quiet", "main")
+    runner.git("merge", "--quiet", branch)
+    again = runner.all_steps()
+    assert [one.returncode for one in again] == [0, 0, 0]
+    assert again[-1].stdout.strip() == "nothing new" and len(runner.pulls()) == 1
+
+
+def test_a_regressed_push_proposes_nothing_and_says_why(runner: Runner) -> None:
+    runner.intake(build.edit(head(), 0, LEDGER, benchmark_status="failed", median_us=None, blocks_us=None))
+    done = runner.all_steps()
+    assert [one.returncode for one in done] == [0, 0, 0]
+    assert "the run blocked: newly_failed" in done[1].stderr and "::notice" in done[1].stdout
+    assert done[2].stdout.strip() == "nothing new"
+    assert runner.branches() == "" and runner.pulls() == []
+
+
+def test_a_run_without_a_verdict_proposes_nothing(runner: Runner) -> None:
+    runner.intake(head())
+    (runner.temp / "intake" / "head" / store.RESULTS_FILE).write_text("{\n")
+    done = runner.all_steps()
+    assert "the run came to no verdict" in done[1].stderr and "::notice" in done[1].stdout
+    assert runner.branches() == ""
+
+
+def test_a_ledger_that_is_not_as_frozen_proposes_nothing(runner: Runner) -> None:
+    runner.intake(head())
+    with (runner.tree / "frozen_ledgers/rmsnorm" / store.MATRIX_FILE).open("a") as file:
+        file.write("# edited\n")
+    runner.git("commit", "--quiet", "--all", "--message", "an edit past the freeze")
+    done = runner.all_steps()
+    assert "ledger_refused" in done[1].stderr
+    assert runner.branches() == ""
+
+
+def test_unusable_input_fails_the_workflow(runner: Runner) -> None:
+    runner.intake(head())
+    done = runner.step("Write the baselines")
+    assert done.returncode == 2 and "no decision" in done.stderr
+    assert "::notice" not in done.stdout
