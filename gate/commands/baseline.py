@@ -16,8 +16,9 @@ from gate.commands import baseline_code, baseline_files, baseline_table
 from gate.commands.baseline_files import Op, Place, Refused
 from gate.commands.run import default_ledgers
 from gate.ledgers import promotion
-from gate.ledgers.baselines import Offer, Provenance, Right, of_times, ratios
+from gate.ledgers.baselines import Offer, Provenance, Right, of_times
 from gate.ledgers.freeze import sha256
+from gate.ledgers.ratios import ratios
 from gate.model.decision import Decision
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 
@@ -161,7 +162,7 @@ def _write(offered: list[Offer], ops: dict[str, Op], right: Right, *, name: str 
         found = baseline_files.place(ops[offer.op_type].folder, name or str(offer.timed[0].arch))
         data = baseline_files.encoded(offer.rows)
         faults += _place_faults(found, offer, right, digest=sha256(data))
-        ready.append((found, of_times(offer, right, sha256=sha256(data)), data))
+        ready.append((found, of_times(offer, right, sha256=sha256(data), old=baseline_files.old_rows(found)), data))
     if faults:
         raise Refused(*faults)
     for found, line, data in ready:
@@ -189,7 +190,11 @@ def store_one(found: Place, line: Provenance, data: bytes) -> None:
         click.echo(f"{found.folder}: already the baseline, of {last.commit[:12]}")
         return
     baseline_files.put(found, line, data)
-    click.echo(f"{found.folder}: {line.timed} of {line.rows} rows carry the baseline of {line.commit[:12]}")
+    click.echo(f"{found.folder}: {line.timed} times of {line.candidate}, {line.rows} rows, of {line.commit[:12]}")
+    if line.replaced is not None:
+        old = line.replaced
+        said = f"geomean {old.geomean:.4f}x, worst {old.worst:.4f}x on {old.worst_shape_id}"
+        click.echo(f"{found.folder}: {old.slower} of {old.n} rows slower than those they replace, {said}")
 
 
 @command.command()

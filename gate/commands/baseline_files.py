@@ -87,6 +87,12 @@ def place(op: Path, name: str) -> Place:
     return found
 
 
+def old_rows(found: Place) -> tuple[Outcome, ...]:
+    """The rows in force; none where nothing is stored yet."""
+    path = found.folder / store.RESULTS_FILE
+    return store.read_results(path).outcomes if path.is_file() else ()
+
+
 def _disagrees(found: Place) -> Problem | None:
     """Times must be those of the last line. Machine code may be newer: `gate codegen record` writes it too."""
     data, last = found.stored("times"), found.last("times")

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from gate import store
 from gate.commands.baseline_files import FILES, Place
-from gate.ledgers.baselines import Ratio
 from gate.ledgers.freeze import sha256
+from gate.ledgers.ratios import Ratio
 from gate.model.codegen import CodegenRecord
 
 WIDTH = 200

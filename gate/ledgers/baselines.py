@@ -1,15 +1,16 @@
-"""What a stored baseline is: the run it came from, line by line, and how two of them differ."""
+"""What a stored baseline is: the run it came from, line by line, and how it stands to the one it replaced."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any, Literal
 
 import msgspec
 
+from gate.ledgers.ratios import ratios, usable
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision
 from gate.model.outcome import Outcome
@@ -25,6 +26,20 @@ STACK_FIELDS = (
     "kernels_sha",
     "sglang_commit",
 )
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidate's new times over those they replaced (above 1 = slower now), on `n` rows measured in one way.
+
+    Only told and written down: the judge decides against the base of the run. Over the lines of a provenance the
+    geomeans multiply to the drift that no single run shows.
+    """
+
+    n: int
+    slower: int
+    geomean: float
+    worst: float
+    worst_shape_id: str
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +74,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     policy_sha256: str | None = None
     verdicts: dict[str, int] = {}
     waived: tuple[str, ...] = ()
+    replaced: Replaced | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,13 +108,6 @@ class CodeOffer(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
 
 
-def usable(row: Outcome) -> bool:
-    """Whether a row holds a time of a checked output."""
-    time = row.median_us
-    timed = row.timing_method not in (None, "codegen") and time is not None and 0.0 < time < math.inf
-    return row.benchmark_status == "ok" and row.correct is True and timed
-
-
 class Right(msgspec.Struct, frozen=True, kw_only=True):
     """By what right, when and from which run a baseline is written; no decision for the first of a machine."""
 
@@ -109,8 +118,8 @@ class Right(msgspec.Struct, frozen=True, kw_only=True):
     policy_sha256: str | None = None
 
 
-def of_times(offer: Offer, right: Right, *, sha256: str) -> Provenance:
-    """The provenance of times that have no fault; `sha256` is that of their file."""
+def of_times(offer: Offer, right: Right, *, sha256: str, old: Sequence[Outcome] = ()) -> Provenance:
+    """The provenance of times that have no fault; `sha256` is that of their file, `old` the rows they replace."""
     row = offer.timed[0]
     return Provenance(
         contents="times",
@@ -127,6 +136,7 @@ def of_times(offer: Offer, right: Right, *, sha256: str) -> Provenance:
         rows=len(offer.rows),
         timed=len(offer.timed),
         unsupported=len(offer.shapes) - len(offer.timed),
+        replaced=against_replaced(offer, old),
         **_of_right(right, offer.op_type),
     )
 
@@ -166,70 +176,23 @@ def _of_right(right: Right, op_type: str) -> dict[str, Any]:
     }
 
 
+def against_replaced(offer: Offer, old: Sequence[Outcome]) -> Replaced | None:
+    """How the candidate's times stand to those they replace; None where no row can be compared."""
+    own = [row for row in old if row.provider == offer.candidate]
+    pairs = [(one.ratio, one.shape_id) for one in ratios(own, offer.own) if one.ratio is not None]
+    if not pairs:
+        return None
+    worst, shape_id = max(pairs)
+    return Replaced(
+        n=len(pairs),
+        slower=sum(ratio > 1 for ratio, _ in pairs),
+        geomean=round(math.exp(math.fsum(math.log(ratio) for ratio, _ in pairs) / len(pairs)), 6),
+        worst=round(worst, 6),
+        worst_shape_id=shape_id,
+    )
+
+
 def stack(rows: Iterable[Any]) -> dict[str, str]:
     """What the rows say of their software; several values of one field are joined."""
     values = {name: {getattr(row, name) for row in rows} - {None} for name in STACK_FIELDS}
     return {name: ", ".join(sorted(said)) for name, said in values.items() if said}
-
-
-class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """One (shape, provider) of two baselines: `ratio` is the second time over the first, null with the reason why."""
-
-    shape_id: str
-    provider: str
-    op_type: str | None
-    first_us: float | None
-    second_us: float | None
-    ratio: float | None
-    why: str = ""
-
-
-def ratios(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[Ratio]:
-    """Every (shape, provider) that either side holds: those that cannot be compared, then the slowest first.
-
-    Rows that are switched off or declared unsupported are no measurement and count as not there.
-    """
-    before, after = _by_identity(first), _by_identity(second)
-    found = [_ratio(before.get(key, []), after.get(key, [])) for key in before.keys() | after.keys()]
-    return sorted(found, key=lambda one: (one.ratio is not None, -(one.ratio or 0.0), one.shape_id, one.provider))
-
-
-def _by_identity(rows: Iterable[Outcome]) -> Mapping[tuple[str, str], list[Outcome]]:
-    found: dict[tuple[str, str], list[Outcome]] = {}
-    for row in rows:
-        if row.benchmark_status not in ("not_configured", "unsupported"):
-            found.setdefault((row.shape_id, row.provider), []).append(row)
-    return found
-
-
-def _ratio(first: list[Outcome], second: list[Outcome]) -> Ratio:
-    known = (first or second)[0]
-    was, now = _only_time(first), _only_time(second)
-    why = _why_not(was, now, len(first), len(second))
-    before, after = (None if row is None else row.median_us for row in (was, now))
-    return Ratio(
-        shape_id=known.shape_id,
-        provider=known.provider,
-        op_type=known.op_type,
-        first_us=before,
-        second_us=after,
-        ratio=None if why or before is None or after is None else after / before,
-        why=why,
-    )
-
-
-def _only_time(rows: list[Outcome]) -> Outcome | None:
-    good = [row for row in rows if usable(row)]
-    return good[0] if len(good) == 1 else None
-
-
-def _why_not(was: Outcome | None, now: Outcome | None, rows_before: int, rows_after: int) -> str:
-    for side, row, rows in (("first", was, rows_before), ("second", now, rows_after)):
-        if row is None:
-            return f"no time in the {side}" if rows else f"not in the {side}"
-    assert was is not None and now is not None
-    for name in ("gpu", "timing_method", "cache_state"):
-        before, after = getattr(was, name), getattr(now, name)
-        if before != after:
-            return f"{name} {before or 'unknown'} against {after or 'unknown'}"
-    return ""

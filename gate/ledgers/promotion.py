@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gate.ledgers.baselines import CodeOffer, Offer, Provenance, usable
+from gate.ledgers.baselines import CodeOffer, Offer, Provenance
+from gate.ledgers.ratios import usable
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome

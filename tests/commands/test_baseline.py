@@ -13,11 +13,14 @@ import yaml
 
 from gate import store
 from gate.cli import run
-from gate.ledgers.baselines import Provenance, ratios
+from gate.commands.machine_code import plan
+from gate.ledgers.baselines import Provenance
 from gate.ledgers.freeze import sha256
 from gate.ledgers.promotion import commit_fault
+from gate.ledgers.ratios import ratios
 from gate.model.outcome import Outcome, Results
 from tests.analysis import build
+from tests.codegen import records
 
 SHA, NEXT = "a" * 40, "b" * 40
 LEDGER = build.ledger(6)
@@ -129,6 +132,7 @@ def test_what_a_promotion_replaces_stays_and_no_earlier_line_changes(desk: Desk)
     assert (desk.place / "history" / "1" / store.RESULTS_FILE).read_bytes() == first
     assert (desk.place / "provenance.jsonl").read_bytes().startswith(written)
     assert [line.commit for line in desk.lines()] == [SHA, NEXT]
+    assert desk.lines()[0].replaced is None
     assert run(["ledger", "check", str(desk.ledgers)]) == 0
 
 
@@ -389,3 +393,95 @@ def test_times_of_two_methods_have_no_ratio() -> None:
     assert found.ratio is None and found.why == "timing_method graph_slope against cudagraph"
     (found,) = ratios([one, one], [one])
     assert found.ratio is None and found.why == "no time in the first"
+
+
+def test_drift_that_each_run_lets_pass_is_written_down(desk: Desk) -> None:
+    level = 1.0
+    for step in range(4):
+        commit = f"{step:x}" * 40
+        source = desk.measured(
+            f"run{step}",
+            head(10 + step, commit, every=level),
+            build.run(LEDGER, seed=step, every=level),
+        )
+        assert desk.judged(source) == 0
+        assert desk.promote(source, commit=commit)[0] == 0
+        level *= 1.02
+    told = [line.replaced for line in desk.lines() if line.replaced is not None]
+    assert len(told) == 3 and all(one.n == 6 and one.slower == 6 for one in told)
+    drift = told[0].geomean * told[1].geomean * told[2].geomean
+    assert 1.06 < drift < 1.08
+    assert all(one.worst > one.geomean > 1.015 for one in told)
+    assert "6 of 6 rows slower than those they replace" in desk.out
+
+
+class CodeDesk(Desk):
+    """The same for machine code: records of the ledger's compile keys instead of times."""
+
+    def records(self, **changes: Any) -> list[Any]:
+        tools = msgspec.structs.replace(records.TOOLCHAIN, **changes)
+        keys = sorted({case.compile_key for case in plan(LEDGER.shapes).cases.values()})
+        made = records.record("rmsnorm")
+        return [msgspec.structs.replace(made, compile_key=key, toolchain=tools) for key in keys]
+
+    def compiled(self, name: str, head_records: list[Any]) -> Path:
+        out = self.folder / name
+        for side, found in (("base", self.records()), ("head", head_records)):
+            store.write_jsonl(out / "code" / side / store.CODEGEN_FILE, found)
+        argv = ["artifact", "judge", "--from", str(out), "--ledgers", str(self.ledgers), "--out", str(out / "decision")]
+        assert run(argv) == 0
+        return out
+
+
+@pytest.fixture
+def code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CodeDesk:
+    return CodeDesk(tmp_path, capsys)
+
+
+def test_machine_code_is_promoted_by_a_codegen_decision_and_other_providers_stay(code: CodeDesk) -> None:
+    path = code.place / store.CODEGEN_FILE
+    other = msgspec.structs.replace(code.records()[0], compile_key="rmsnorm/triton/x", provider="triton")
+    store.write_jsonl(path, [other])
+    assert run(["ledger", "freeze", str(code.ledgers)]) == 0
+    before = path.read_bytes()
+    assert code.promote(code.compiled("run", code.records(flydsl_version="0.5.0"))) == (0, "")
+    stored = store.read_codegen([path])
+    assert {one.provider for one in stored.values()} == {"flydsl", "triton"}
+    assert all(one.compile_seconds is None for one in stored.values())
+    (line,) = code.lines()
+    assert (line.contents, line.timing_method, line.stack["flydsl_version"]) == ("machine_code", "codegen", "0.5.0")
+    assert (code.place / "history" / "0" / store.CODEGEN_FILE).read_bytes() == before
+    assert run(["ledger", "check", str(code.ledgers)]) == 0
+    assert code.call("baseline", "show", "--ledgers", str(code.ledgers), "--today", DAY)[0] == 0
+    assert "codegen" in code.out and SHA[:12] in code.out
+    assert code.promote(code.folder / "run")[0] == 0 and "the machine code is the same" in code.out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kernels_commit": f"{SHA}-changed"}, "the tree was dirty"),
+        ({"kernels_commit": NEXT}, f"records are of {NEXT}"),
+    ],
+)
+def test_machine_code_of_another_tree_is_refused(code: CodeDesk, changes: dict[str, Any], words: str) -> None:
+    source = code.compiled("run", code.records(**changes))
+    before = code.files()
+    result, error = code.promote(source)
+    assert result == 1 and words in error and code.files() == before
+
+
+def test_machine_code_must_be_that_of_the_decision_and_whole(code: CodeDesk) -> None:
+    source = code.compiled("run", code.records())
+    before = code.files()
+    path = source / "code" / "head" / store.CODEGEN_FILE
+    store.write_jsonl(path, [msgspec.structs.replace(one, isa_sha="c" * 16) for one in code.records()])
+    result, error = code.promote(source)
+    assert result == 2 and "the decision is of other results" in error
+    extra = msgspec.structs.replace(code.records()[0], compile_key="rmsnorm/bf16/N=64")
+    store.write_jsonl(code.place / store.CODEGEN_FILE, [extra])
+    assert run(["ledger", "freeze", str(code.ledgers)]) == 0
+    store.write_jsonl(path, code.records())
+    result, error = code.promote(source)
+    assert result == 1 and "partial: 1 compile keys have no record, such as rmsnorm/bf16/N=64" in error
+    assert code.files().keys() - before.keys() == {"rmsnorm/baselines/gfx950/codegen_records.jsonl"}
