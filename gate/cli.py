@@ -11,6 +11,7 @@ import click
 
 from gate import __version__
 from gate.model.problem import Exit, GateError
+from gate.model.text import one_line
 
 # verb -> (module that defines `command`, one-line help). Listing the verbs must import none of the modules.
 VERBS: dict[str, tuple[str, str]] = {
@@ -93,5 +94,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _fail(*lines: str, code: int) -> int:
     for line in lines:
-        click.echo(line, err=True)
+        # A usage error may list its choices over several lines.
+        click.echo(one_line(" ".join(line.split("\n\t"))), err=True)
     return code

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
 from gate.model.codegen import CodegenRecord
 from gate.model.ledger import Ledger
@@ -25,19 +25,43 @@ from gate.model.matrix import Matrix
 from gate.model.outcome import Measured, MeasuredResults, Outcome, Results
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape, expected_id
+from gate.schemas.strict import NotStrict, yaml_value
 
 T = TypeVar("T")
 CHUNK_BYTES = 1 << 23
+# A policy or a matrix has some kilobytes; results and traces have up to some hundred megabytes.
+DOCUMENT_BYTES = 1 << 26
+LARGEST_BYTES = 1 << 32
 LEDGER_FILE = "shape_ledger.jsonl"
 MATRIX_FILE = "baseline_matrix.yaml"
 RESULTS_FILE = "benchmark_results.jsonl"
 CODEGEN_FILE = "codegen_records.jsonl"
 
 
-def read_bytes(path: Path) -> bytes:
-    """The file's bytes. Raises UnusableInput with one line if it cannot be read."""
+def regular(path: Path, *, most: int | None = None) -> Path:
+    """The path, if a regular file of at most `most` bytes lies there; a pipe or a device would never end.
+
+    Raises UnusableInput with one line for anything else, OSError if there is nothing.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, a socket or a device"
+        raise UnusableInput(Problem(what=f"not a file but {kind}", file=str(path), fix="give a regular file"))
+    if most is not None and found.st_size > most:
+        what = f"{found.st_size >> 20} MiB are more than the {most >> 20} MiB that are read of such a file"
+        raise UnusableInput(Problem(what=what, file=str(path), fix="give the right file, or split it"))
+    return path
+
+
+def read_document(path: Path) -> bytes:
+    """As `read_bytes`, of a document that people write: at most 64 MiB."""
+    return read_bytes(path, most=DOCUMENT_BYTES)
+
+
+def read_bytes(path: Path, *, most: int = LARGEST_BYTES) -> bytes:
+    """The file's bytes. Raises UnusableInput with one line if it cannot be read or is larger than `most`."""
     try:
-        return path.read_bytes()
+        return regular(path, most=most).read_bytes()
     except OSError as error:
         raise UnusableInput(
             Problem(
@@ -51,7 +75,7 @@ def read_bytes(path: Path) -> bytes:
 def read_start(path: Path, size: int = 1 << 16) -> bytes:
     """The first `size` bytes of a file. Raises UnusableInput if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             return file.read(size)
     except OSError as error:
         raise UnusableInput(
@@ -76,7 +100,7 @@ def stream_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def byte_lines(path: Path) -> Iterator[bytes]:
     """Each line as it is, blank ones and line ends included. Raises UnusableInput if the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             yield from file
     except OSError as error:
         raise UnusableInput(
@@ -131,7 +155,7 @@ def _decode_each(
 def _chunks(path: Path) -> Iterator[bytes]:
     """The file in pieces of whole lines. Raises UnusableInput as `read_bytes` does."""
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk + file.readline()
     except OSError as error:
@@ -259,14 +283,11 @@ def read_measured(path: Path) -> MeasuredResults:
 
 
 def read_yaml(path: Path) -> Any:
-    """A YAML document, plain data only. Raises UnusableInput with the line of the fault."""
+    """A YAML document, plain data only: UTF-8, no aliases, no key twice. Raises UnusableInput with the line."""
     try:
-        return yaml.safe_load(read_bytes(path))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else None
-        what = f"not valid YAML: {getattr(error, 'problem', None) or error}"
-        raise UnusableInput(Problem(what=what, file=str(path), line=line, fix="correct the line")) from None
+        return yaml_value(read_document(path))
+    except NotStrict as error:
+        raise UnusableInput(Problem(what=str(error), file=str(path), line=error.line, fix="correct the line")) from None
 
 
 def read_matrix(path: Path) -> Matrix:
@@ -286,8 +307,8 @@ def read_matrix(path: Path) -> Matrix:
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML document. Raises UnusableInput with the fault."""
     try:
-        return tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_document(path).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise UnusableInput(Problem(what=f"not valid TOML: {error}", file=str(path), fix="correct the line")) from None
 
 

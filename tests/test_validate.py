@@ -1,11 +1,14 @@
 """`gate validate` tells every file by its content and reports each bad line in one clear line."""
 
 import json
+import os
 
 import pytest
 
-from gate import cli
+from gate import cli, store
 from gate.ledgers.matrices import matrix_yaml
+from gate.model.codegen import Metrics
+from gate.model.problem import UnusableInput
 from gate.model.shape import Shape, Source, Weight, compute_shape_id
 from gate.schemas.recognise import recognise
 from gate.store import encode
@@ -250,3 +253,132 @@ def test_a_policy_and_waivers_are_checked_key_by_key(tmp_path, capsys):
 def test_a_name_cannot_steer_the_terminal(tmp_path, capsys):
     text = json.dumps({"\x1b[31mm\nx": {"later": [{"N": 1}], "rmsnorm": [{"N": 1}]}})
     assert "\x1b" not in one_fault(tmp_path, capsys, text)
+
+
+METRICS = dict.fromkeys(Metrics.__struct_fields__, 1) | {"mix": {"s_barrier": 1}}
+TOOLCHAIN = {"flydsl_version": "1", "llvm": "1", "kernels": "k", "kernels_sha": "0", "arch": "gfx950"}
+RECORD = {
+    "compile_key": "k",
+    "op_type": "gemm",
+    "dtype": "bf16",
+    "constexprs": {},
+    "status": "ok",
+    "arch": "gfx950",
+    "toolchain": TOOLCHAIN,
+    "kernel": "k_0",
+    "isa_sha": "a",
+    "metrics": METRICS,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metrics": None},
+        {"kernel": None},
+        {"kernel": ""},
+        {"isa_sha": None},
+        {"op_type": "../x"},
+        *({"metrics": {**METRICS, "instructions": count}} for count in (-1, 2**31, 10**30)),
+        *({"metrics": {**METRICS, "waves_per_simd": count}} for count in (-1, 9)),
+        {"metrics": {**METRICS, "mix": {"s_barrier": -1}}},
+    ],
+)
+def test_a_codegen_record_that_cannot_be_is_refused_by_validate_and_by_the_store(tmp_path, capsys, change):
+    path = tmp_path / "codegen_records.jsonl"
+    path.write_text(lines(RECORD))
+    assert run(capsys, path)[0] == 0
+    assert list(store.read_codegen([path])) == ["k"]
+    path.write_text(lines(RECORD, {**RECORD, "compile_key": "other", **change}))
+    code, _, err = run(capsys, path)
+    assert (code, len(err)) == (2, 1)
+    assert err[0].startswith(f"{path}:2: ")
+    with pytest.raises(UnusableInput, match=":2: refused"):
+        store.read_codegen([path])
+
+
+def test_a_record_that_did_not_compile_needs_no_code(tmp_path, capsys):
+    failed = {**RECORD, "status": "failed", "kernel": None, "isa_sha": None, "metrics": None}
+    (tmp_path / "records").write_text(lines(failed))
+    assert run(capsys, tmp_path / "records")[0] == 0
+    assert store.read_codegen([tmp_path / "records"])["k"].status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"args": {"M": -1, "N": 1}}, "M is '-1', not a positive whole number"),
+        ({"args": {"M": 1, "N": 0}}, "N is '0', not a positive whole number"),
+        ({"dtype": "bfloat9"}, "dtype: 'bfloat9' is not one of bf16, "),
+        ({"op_type": "nosuch"}, "no op 'nosuch' is known"),
+        ({"op_type": "../x"}, "op_type: '../x' does not match"),
+    ],
+)
+def test_a_ledger_row_that_no_kernel_has(tmp_path, capsys, change, words):
+    row = ledger_row(**reidentified(**change))
+    assert one_fault(tmp_path, capsys, lines(ledger_row(), row)).startswith(f":2: {words}"[:40])
+    (tmp_path / "op").mkdir()
+    (tmp_path / "op" / "shape_ledger.jsonl").write_text(lines(row))
+    assert cli.run(["ledger", "check", str(tmp_path / "op")]) == 2
+    assert "shape_ledger.jsonl:1: " in capsys.readouterr().err
+
+
+def own_folder(root):
+    for name, text in {
+        "comment.md": "# words\n- a list\n",
+        "step_summary.md": "key = value\n",
+        "isa/gemm.s": "\t.text\n",
+        "compiled/abc.json": '{"status": "ok"}',
+        "pages/index.json": "{}",
+        "pages/gemm.html": "<html>",
+        "plots/noise.svg": "<svg/>",
+        ".lock": "",
+        "regressions.jsonl": "",
+        "results/benchmark_results.jsonl": lines(result_row()),
+        "results/benchmark_results.csv": "shape_id,provider,benchmark_status\na,b,ok\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_folder_of_the_gates_own_outputs_is_valid(tmp_path, capsys):
+    code, out, err = run(capsys, own_folder(tmp_path))
+    assert (code, err) == (0, [])
+    assert sum(line.endswith(", valid") for line in out) == 3
+    skipped = " ".join(line for line in out if "skipped" in line)
+    for name in ("comment.md and 1 more", "gemm.s", "abc.json", "index.json", "gemm.html", "noise.svg", ".lock"):
+        assert name in skipped
+
+
+def test_an_unknown_file_of_a_folder_is_told_and_skipped(tmp_path, capsys):
+    (own_folder(tmp_path) / "stray").write_text("neither this nor that\n")
+    os.mkfifo(tmp_path / "pipe")
+    code, out, _ = run(capsys, tmp_path)
+    assert code == 0
+    assert f"{tmp_path}/stray: skipped, none of the contracts, nor a source that an importer reads" in out
+    assert f"{tmp_path}/pipe: skipped, not a regular file" in out
+    assert run(capsys, tmp_path / "stray")[0] == 2
+    _, out, _ = run(capsys, "--json", tmp_path)
+    assert len(json.loads("\n".join(out))["skipped"]) == 10
+
+
+@pytest.mark.parametrize("name", ["decision.json", "shape_ledger.jsonl", "baseline_matrix.yaml", "policy.toml"])
+def test_a_file_that_is_called_a_contract_is_never_skipped(tmp_path, capsys, name):
+    (own_folder(tmp_path) / name).write_text("garbage\n")
+    code, _, err = run(capsys, tmp_path)
+    assert (code, len(err)) == (2, 1)
+
+
+def test_a_folder_in_which_nothing_can_be_checked_is_not_valid(tmp_path, capsys):
+    (tmp_path / "comment.md").write_text("x")
+    code, out, err = run(capsys, tmp_path)
+    assert (code, len(out), len(err)) == (2, 1, 1)
+
+
+def test_a_row_of_regressions_is_checked(tmp_path, capsys):
+    known = {"op_type": "gemm", "model": "m", "stage": "decode", "dtype": "bf16", "args": {}}
+    row = {"shape_id": "sha1:0123456789abcdef", "provider": "flydsl", "verdict": "unchanged", "reasons": [], **known}
+    (tmp_path / "good").write_text(lines(row))
+    assert run(capsys, tmp_path / "good")[:2] == (0, [f"{tmp_path}/good: regressions, 1 records, valid"])
+    assert one_fault(tmp_path, capsys, lines({**row, "verdict": "nicer"})).startswith(":1: verdict: 'nicer' is not")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from gate.commands.ledger_files import (
+    baseline_problems,
     ledger_paths,
     lock_problems,
     op_folders,
@@ -19,7 +19,7 @@ from gate.commands.ledger_files import (
     write_frozen,
 )
 from gate.commands.ledger_import import import_group
-from gate.commands.telling import tell
+from gate.commands.telling import say, say_json, tell
 from gate.ledgers import matrices, recipe, scan
 from gate.ledgers.compare import Difference, compare
 from gate.ledgers.draft import physical, rows
@@ -27,10 +27,9 @@ from gate.ledgers.facts import packaged_models
 from gate.ledgers.upsert import digest
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
-from gate.render.terminal import plain
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import check as check_contract
-from gate.store import LEDGER_FILE, MATRIX_FILE, read_bytes, stream_lines
+from gate.store import LEDGER_FILE, MATRIX_FILE, read_document, stream_lines
 
 FOLDER = click.Path(path_type=Path)
 
@@ -73,7 +72,7 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
     for op in wanted:
         shapes = frozen_shapes(op)
         write_frozen(root / op, shapes=shapes, matrix=matrices.matrix_yaml(op))
-        click.echo(f"{op}: {len(shapes)} shapes")
+        say(f"{op}: {len(shapes)} shapes")
     return Exit.PASS
 
 
@@ -82,11 +81,11 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
 def freeze_folders(folders: tuple[Path, ...]) -> int:
     """Check each op's folder (or each op in FOLDER) and write its lock over what lies in it now."""
     for folder in [op for given in folders for op in op_folders(given)]:
-        bad = [*_ledger_problems(folder, Counter()), *_matrix_problems(folder)]
+        bad = [*_ledger_problems(folder, Counter()), *_matrix_problems(folder), *baseline_problems(folder)]
         if bad:
             raise UnusableInput(*bad)
         lock = write_frozen(folder, shapes=None, matrix=None)
-        click.echo(f"{folder}: {len(lock.files)} files locked")
+        say(f"{folder}: {len(lock.files)} files locked")
     return Exit.PASS
 
 
@@ -102,10 +101,15 @@ def check(folders: tuple[Path, ...]) -> int:
     problems: list[Problem] = []
     for folder in ops:
         seen: Counter[bytes] = Counter()
-        found = [*lock_problems(folder), *_matrix_problems(folder), *_ledger_problems(folder, seen)]
+        found = [
+            *lock_problems(folder),
+            *_matrix_problems(folder),
+            *_ledger_problems(folder, seen),
+            *baseline_problems(folder),
+        ]
         problems += found
         verdict = "as frozen" if not found else f"{len(found)} problem{'' if len(found) == 1 else 's'}"
-        click.echo(f"{folder}: {verdict}{_repeated(seen)}")
+        say(f"{folder}: {verdict}{_repeated(seen)}")
     for problem in problems:
         tell(problem)
     return Exit.NO_VERDICT if problems else Exit.PASS
@@ -114,7 +118,7 @@ def check(folders: tuple[Path, ...]) -> int:
 def _matrix_problems(folder: Path) -> list[Problem]:
     path = folder / MATRIX_FILE
     try:
-        return list(check_contract("baseline_matrix", file=str(path), data=read_bytes(path)).problems)
+        return list(check_contract("baseline_matrix", file=str(path), data=read_document(path)).problems)
     except UnusableInput as error:
         return list(error.problems)
 
@@ -177,7 +181,7 @@ def show(
             if len(first) < limit:
                 first.append(row)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(tally.plain()), indent=1).decode("utf-8"))
+        say_json(tally.plain())
     else:
         _print_rows(first, tally)
     for problem in problems:
@@ -192,12 +196,14 @@ def _all_rows(given: Path) -> Iterator[Shape | Problem]:
 
 
 def _print_rows(shown: list[Shape], tally: scan.Tally) -> None:
-    from gate.commands.ledger_table import counts_table, rows_table, write
+    from gate.commands.ledger_table import console, counts_text, show_rows
 
-    write(rows_table(shown), sys.stdout)
+    target = console(sys.stdout)
+    if shown:
+        show_rows(shown, target)
     if tally.rows > len(shown):
-        click.echo(f"... and {tally.rows - len(shown)} more; --limit shows more of them")
-    write(counts_table(tally), sys.stdout)
+        say(f"... and {tally.rows - len(shown)} more; --limit shows more of them")
+    target.print(counts_text(tally))
 
 
 @command.command("diff")
@@ -212,10 +218,10 @@ def diff(old: Path, new: Path, as_json: bool, exit_code: bool) -> int:
     sides = [[shape for shape in _rows_or_fail(side) if digest(shape) not in common] for side in (old, new)]
     found = compare(*sides, same=len(common))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode("utf-8"))
+        say_json(found)
     else:
         for line in _difference_lines(found):
-            click.echo(plain(line))
+            say(line)
     return Exit.BLOCK if exit_code and not found.empty else Exit.PASS
 
 

@@ -7,12 +7,23 @@ from pathlib import Path
 import click
 
 from gate.commands.ledger_import_serving import atom_verb, sglang_verb
-from gate.commands.ledger_put import FILE, chosen_model, finish, ops_option, put, sizes, target_options
+from gate.commands.ledger_put import (
+    FILE,
+    any_sizes,
+    chosen_model,
+    dtype_option,
+    finish,
+    ops_option,
+    put,
+    sizes,
+    target_options,
+)
+from gate.commands.telling import say
 from gate.ledgers import aiter_model_shapes, documents, manual, recipe, synthetic
 from gate.ledgers.draft import Draft
 from gate.ledgers.ops import DERIVE, usual_dtype
-from gate.model.problem import Problem, UnusableInput, WrongUsage
-from gate.store import read_bytes
+from gate.model.problem import Problem, WrongUsage
+from gate.store import read_bytes, read_document
 
 
 @click.group("import")
@@ -30,7 +41,14 @@ import_group.add_command(atom_verb)
 @click.option("--batches", callback=sizes, default="1", show_default=True, help="Batches of attention.")
 @click.option("--seq-lens", callback=sizes, default="4096", show_default=True, help="Lengths of attention, in tokens.")
 @click.option("--tp", callback=sizes, default="8", show_default=True, help="Ranks of tensor parallelism.")
-@click.option("--kernel", "kernels", multiple=True, help="Only this kernel key; repeatable.")
+@click.option(
+    "--kernel",
+    "kernels",
+    multiple=True,
+    type=click.Choice(sorted(aiter_model_shapes.KERNELS)),
+    metavar="KEY",
+    help="Only this kernel key; repeatable. All rows of this source are replaced all the same.",
+)
 @target_options
 def aiter_verb(
     files: tuple[Path, ...],
@@ -47,7 +65,7 @@ def aiter_verb(
     problems: list[Problem] = []
     counts: dict[str, int] = {}
     for path in files:
-        document = documents.parse(read_bytes(path), file=str(path))
+        document = documents.parse(read_document(path), file=str(path))
         for ranks in tp:
             sweep = aiter_model_shapes.Sweep(m_values=m_values, batches=batches, seq_lens=seq_lens, tp=ranks)
             found = aiter_model_shapes.read(document, file=str(path), sweep=sweep)
@@ -57,8 +75,8 @@ def aiter_verb(
                 counts[name] = counts.get(name, 0) + count
     for name, count in sorted(counts.items()):
         if not kernels or name in kernels:
-            click.echo(f"{name}: {count} shapes as {aiter_model_shapes.KERNELS[name].op}")
-    put(drafts, kinds=frozenset({aiter_model_shapes.KIND}), into=into, ledgers=ledgers)
+            say(f"{name}: {count} shapes as {aiter_model_shapes.KERNELS[name].op}")
+    put(drafts, kinds=frozenset({aiter_model_shapes.KIND}), into=into, ledgers=ledgers, problems=problems)
     return finish(problems)
 
 
@@ -66,10 +84,10 @@ def aiter_verb(
 @click.option("--config", type=FILE, help="A Hugging Face config.json.")
 @click.option("--model", "name", help="A model of the project's own list, or the name for --config.")
 @click.option("--tp", callback=sizes, default="1", show_default=True, help="Ranks of tensor parallelism.")
-@click.option("--decode", callback=sizes, default="1,32,256", show_default=True, help="Requests of decode steps.")
-@click.option("--prefill", callback=sizes, default="2048,16384", show_default=True, help="Tokens of prefill steps.")
-@click.option("--context", callback=sizes, default="", help="Cached tokens a request, for attention.")
-@click.option("--dtype", help="Default: what each op is usually measured in.")
+@click.option("--decode", callback=any_sizes, default="1,32,256", show_default=True, help="Requests of decode steps.")
+@click.option("--prefill", callback=any_sizes, default="2048,16384", show_default=True, help="Tokens of prefill steps.")
+@click.option("--context", callback=any_sizes, default="", help="Cached tokens a request, for attention.")
+@dtype_option()
 @ops_option(DERIVE)
 @target_options
 def model_verb(
@@ -85,6 +103,8 @@ def model_verb(
     ledgers: Path | None,
 ) -> int:
     """Shapes that follow from one model's dimensions."""
+    if not decode and not prefill:
+        raise WrongUsage(Problem(what="neither --decode nor --prefill names a size", file=""))
     model = chosen_model(config, name)
     sweeps = [
         recipe.Sweep(
@@ -111,12 +131,11 @@ def manual_verb(files: tuple[Path, ...], into: Path | None, ledgers: Path | None
     drafts: list[Draft] = []
     problems: list[Problem] = []
     for path in files:
-        found, faults = manual.read(documents.parse(read_bytes(path), file=str(path)), file=str(path))
+        data = documents.unpacked(read_bytes(path), file=str(path))
+        found, faults = manual.read(documents.parse(data, file=str(path)), file=str(path), data=data)
         drafts += found
         problems += faults
-    if problems and not drafts:
-        raise UnusableInput(*problems)
-    put(drafts, kinds=frozenset({"manual"}), into=into, ledgers=ledgers)
+    put(drafts, kinds=frozenset({"manual"}), into=into, ledgers=ledgers, problems=problems)
     return finish(problems)
 
 

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import click
 
-from gate.commands.ledger_put import FILE, chosen_model, finish, ops_option, put, sizes, target_options
+from gate.commands.ledger_put import (
+    FILE,
+    any_sizes,
+    chosen_model,
+    dtype_option,
+    finish,
+    ops_option,
+    put,
+    target_options,
+)
+from gate.commands.telling import say
 from gate.ledgers import atom, documents, serving, sglang_log, torch_trace
 from gate.ledgers.draft import Draft, one_row_per_physical_shape
 from gate.ledgers.ops import DERIVE, usual_dtype
 from gate.ledgers.ops.point import Point
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import STAGES, Source, Stage
-from gate.render.terminal import plain
 from gate.schemas.recognise import recognise
 from gate.store import read_bytes, read_start, stream_lines
 
@@ -26,9 +35,9 @@ MOST_UNMAPPED = 12
 @click.option("--config", type=FILE, help="A Hugging Face config.json; a server log needs it, or --model.")
 @click.option("--model", "name", help="A model of the project's own list, or the name for --config or a trace.")
 @click.option("--tp", type=click.IntRange(min=1), default=1, show_default=True, help="Ranks of tensor parallelism.")
-@click.option("--dtype", help="Default: what each op is usually measured in.")
+@dtype_option()
 @click.option(
-    "--buckets", callback=sizes, default="", help="Sizes token counts are rounded up to; default powers of 2."
+    "--buckets", callback=any_sizes, default="", help="Sizes token counts are rounded up to; default powers of 2."
 )
 @click.option(
     "--decode-log-interval",
@@ -87,13 +96,13 @@ def _from_trace(path: Path, *, name: str | None, stage: Stage) -> tuple[tuple[Dr
     document = documents.parse(read_bytes(path), file=str(path))
     found = torch_trace.read(document, file=str(path), model=name or "traced", stage=stage)
     launches = sum(draft.occurrences or 0 for draft in found.drafts)
-    click.echo(f"{path}: {launches} launches of {len(found.drafts)} shapes")
+    say(f"{path}: {launches} launches of {len(found.drafts)} shapes")
     unmapped = sorted(found.unmapped.items(), key=lambda item: (-item[1], item[0]))
     for operator, count in unmapped[:MOST_UNMAPPED]:
-        click.echo(plain(f"  no ledger op: {operator} ({count} calls)"))
+        say(f"  no ledger op: {operator} ({count} calls)")
     if len(unmapped) > MOST_UNMAPPED:
         rest = sum(count for _, count in unmapped[MOST_UNMAPPED:])
-        click.echo(f"  no ledger op: {len(unmapped) - MOST_UNMAPPED} other operators ({rest} calls)")
+        say(f"  no ledger op: {len(unmapped) - MOST_UNMAPPED} other operators ({rest} calls)")
     return found.drafts, found.problems
 
 
@@ -104,7 +113,7 @@ def _from_logs(paths: list[Path], reading: sglang_log.Reading) -> tuple[dict[Poi
         found = sglang_log.read(stream_lines(path), file=str(path), reading=reading)
         steps.update(found.steps)
         problems += found.problems
-        click.echo(
+        say(
             f"{path}: {found.prefill_lines} prefill and {found.decode_lines} decode lines, "
             f"{found.empty_lines} without tokens"
         )
@@ -116,7 +125,7 @@ def _from_logs(paths: list[Path], reading: sglang_log.Reading) -> tuple[dict[Poi
 @click.option("--config", type=FILE, help="A Hugging Face config.json; kernel shapes need it, or --model.")
 @click.option("--model", "name", help="A model of the project's own list, or the name for --config.")
 @click.option("--tp", type=click.IntRange(min=1), default=1, show_default=True, help="Ranks of tensor parallelism.")
-@click.option("--dtype", help="Default: what each op is usually measured in.")
+@dtype_option()
 @click.option(
     "--chunk", type=click.IntRange(min=1), default=atom.CHUNK, show_default=True, help="Most tokens a prefill."
 )
@@ -140,13 +149,11 @@ def atom_verb(
         found, faults = atom.read(documents.parse(read_bytes(path), file=str(path)), file=str(path))
         anchors += found
         problems += faults
-    if problems and not anchors:
-        raise UnusableInput(*problems)
     model = chosen_model(config, name) if config is not None or name is not None else None
     drafts = list(atom.scenarios(anchors, model=model.name if model is not None else None))
     for op in ops if model is not None else ():
         assert model is not None
         kind = dtype or usual_dtype(op)
         drafts += atom.kernels(anchors, ops=(op,), model=model, tp=tp, dtype=kind, chunk=chunk)
-    put(one_row_per_physical_shape(drafts), kinds=frozenset({atom.KIND}), into=into, ledgers=ledgers)
+    put(one_row_per_physical_shape(drafts), kinds=frozenset({atom.KIND}), into=into, ledgers=ledgers, problems=problems)
     return finish(problems)

@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from gate.commands.ledger_files import stored_rows
-from gate.commands.telling import tell
+from gate.commands.telling import say, tell
 from gate.ledgers import documents, hf_config, matrices
 from gate.ledgers.draft import Draft, rows
 from gate.ledgers.facts import Model, packaged_models
-from gate.ledgers.upsert import upsert
-from gate.model.problem import Exit, Problem, WrongUsage
-from gate.model.shape import Shape
-from gate.store import LEDGER_FILE, read_bytes, write_jsonl
+from gate.ledgers.known import unknown
+from gate.ledgers.upsert import Change, upsert
+from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
+from gate.model.shape import DTYPES, fault
+from gate.store import LEDGER_FILE, read_document, write_jsonl
 
 FILE = click.Path(path_type=Path)
 
@@ -39,8 +40,22 @@ def ops_option(known: Iterable[str]) -> Callable[[click.decorators.FC], click.de
     )
 
 
+def dtype_option() -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """`--dtype`, one of the dtypes that a ledger may name."""
+    help_text = "Such as bf16 or fp8; default: what each op is usually measured in."
+    return click.option("--dtype", type=click.Choice(DTYPES), metavar="DTYPE", help=help_text)
+
+
 def sizes(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """Whole numbers above zero, split by commas; `a:b:c` counts from a to b in steps of c."""
+    """As `any_sizes`, at least one."""
+    found = any_sizes(context, parameter, value)
+    if not found:
+        raise click.BadParameter("give at least one size", ctx=context, param=parameter)
+    return found
+
+
+def any_sizes(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """Whole numbers above zero, split by commas; `a:b:c` counts from a to b in steps of c. May be none."""
     found: list[int] = []
     for part in (value or "").split(","):
         if not part.strip():
@@ -61,7 +76,7 @@ def sizes(context: click.Context, parameter: click.Parameter, value: str | None)
 def chosen_model(config: Path | None, name: str | None) -> Model:
     """The model of --config, or the one of the project's own list that --model names. Raises WrongUsage."""
     if config is not None:
-        return hf_config.read(documents.parse(read_bytes(config), file=str(config)), file=str(config), name=name)
+        return hf_config.read(documents.parse(read_document(config), file=str(config)), file=str(config), name=name)
     models = packaged_models()
     if name in models:
         return models[name]
@@ -69,30 +84,57 @@ def chosen_model(config: Path | None, name: str | None) -> Model:
     raise WrongUsage(Problem(what=what, file="", fix=f"give a config.json, or one of: {', '.join(models)}"))
 
 
-def put(drafts: Iterable[Draft], *, kinds: frozenset[str], into: Path | None, ledgers: Path | None) -> None:
-    """Upserts the drafts and says what changed. Raises WrongUsage without exactly one target."""
+def put(
+    drafts: Iterable[Draft],
+    *,
+    kinds: frozenset[str],
+    into: Path | None,
+    ledgers: Path | None,
+    problems: Iterable[Problem] = (),
+) -> None:
+    """Upserts the drafts and says what changed; no file changes before all that would have been read.
+
+    Raises WrongUsage without exactly one target, UnusableInput with `problems` where no draft came: an import of
+    nothing would only take rows away.
+    """
     if (into is None) == (ledgers is None):
         raise WrongUsage(Problem(what="give either --into FILE or --ledgers FOLDER", file=""))
     by_op: dict[str, list[Draft]] = {}
     for draft in drafts:
+        if why := fault(op_type=draft.op_type, dtype=draft.dtype, args=draft.args) or unknown(draft.op_type):
+            raise UnusableInput(Problem(what=why, file=draft.source.file or ""))
         by_op.setdefault(draft.op_type, []).append(draft)
+    if not by_op:
+        nothing = Problem(what="the import gives no row; no ledger was changed", file="", fix="check what was given")
+        raise UnusableInput(*(tuple(problems) or (nothing,)))
     new = {op: rows(of_op, baselines={op: matrices.baselines(op)}) for op, of_op in by_op.items()}
     if into is not None:
-        _store(into, [shape for op in sorted(new) for shape in new[op]], kinds)
-        return
-    assert ledgers is not None
-    for op in sorted(new):
-        _store(ledgers / op / LEDGER_FILE, new[op], kinds)
+        targets = {into: [shape for op in sorted(new) for shape in new[op]]}
+    else:
+        assert ledgers is not None
+        targets = {ledgers / op / LEDGER_FILE: new[op] for op in sorted(new)}
+    changes = {
+        path: upsert(stored_rows(path) if path.exists() else (), shapes, kinds=kinds)
+        for path, shapes in targets.items()
+    }
+    for path, change in changes.items():
+        write_jsonl(path, change.shapes)
+        _say_change(path, change)
 
 
-def _store(path: Path, new: list[Shape], kinds: frozenset[str]) -> None:
-    change = upsert(stored_rows(path) if path.exists() else (), new, kinds=kinds)
-    write_jsonl(path, change.shapes)
-    click.echo(
+# So many rows fewer than before are no correction of a source.
+MANY_GONE = 10
+
+
+def _say_change(path: Path, change: Change) -> None:
+    say(
         f"{path}: {change.added} added, {change.changed} changed, {change.removed} removed, "
         f"{change.unchanged} unchanged, {change.kept} of other sources kept"
         + (f" ({change.elsewhere} imported rows were there already)" if change.elsewhere else "")
     )
+    if change.removed >= MANY_GONE and change.removed > 2 * change.added:
+        what = f"warning: {change.removed} rows of earlier imports of this source were removed, {change.added} added"
+        tell(Problem(what=what, file=str(path), fix="an import replaces all rows of its source; was that meant?"))
 
 
 def finish(problems: Iterable[Problem]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,25 @@ import click
 import msgspec
 
 from gate.analysis.policy_text import policy_from, waivers_from
-from gate.commands.telling import tell
+from gate.commands.telling import say, say_json, tell
 from gate.ledgers import documents, sources
+from gate.ledgers.known import unknown as unknown_op
 from gate.model.problem import Exit, Problem, UnusableInput
 from gate.schemas.check import KNOWN, FileReport, check
-from gate.schemas.recognise import recognise
-from gate.store import read_bytes
+from gate.schemas.outputs import CONTRACT_FILES, MAY_BE_EMPTY, own_output
+from gate.schemas.recognise import UNKNOWN, recognise
+from gate.store import DOCUMENT_BYTES, read_bytes
+
+# Contracts and sources that people write; larger ones are damaged.
+SMALL = frozenset({"baseline_matrix", "ledger_lock", "status", "toml", "hf_config", "aiter_model_shapes"})
+UNKNOWN_FILE = "none of the contracts, nor a source that an importer reads"
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a folder that is held against no contract, and why."""
+
+    file: str
+    why: str
 
 
 def report(path: Path) -> FileReport:
@@ -25,10 +39,16 @@ def report(path: Path) -> FileReport:
     except UnusableInput as error:
         return FileReport(file=str(path), contract="unreadable", records=0, problems=error.problems)
     contract = recognise(data)
+    if contract in SMALL and len(data) > DOCUMENT_BYTES:
+        what = f"{len(data) >> 20} MiB are more than the {DOCUMENT_BYTES >> 20} MiB that are read of such a file"
+        problem = Problem(what=what, file=str(path), fix="give the right file")
+        return FileReport(file=str(path), contract=contract, records=0, problems=(problem,))
+    if contract == "empty" and path.name in MAY_BE_EMPTY:
+        return FileReport(file=str(path), contract=MAY_BE_EMPTY[path.name], records=0)
     if contract == "toml":
         return _toml(str(path), data)
     if contract in KNOWN:
-        return check(contract, file=str(path), data=data)
+        return check(contract, file=str(path), data=data, op_fault=unknown_op)
     records, problems, note = sources.check(contract, file=str(path), data=data)
     return FileReport(file=str(path), contract=contract, records=records, problems=problems, note=note)
 
@@ -37,7 +57,7 @@ def _toml(file: str, data: bytes) -> FileReport:
     """A policy or a file of waivers, checked key by key as the judge would."""
     try:
         document = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         problem = Problem(what=f"not valid TOML: {error}", file=file)
         return FileReport(file=file, contract="toml", records=0, problems=(problem,))
     contract = "waivers" if "waiver" in document else "policy"
@@ -57,9 +77,10 @@ def as_line(found: FileReport) -> str:
     return f"{found.file}: {found.contract}{note}, {found.records} records, {verdict}"
 
 
-def as_plain(found: list[FileReport]) -> dict[str, Any]:
+def as_plain(found: list[FileReport], skipped: list[Skipped]) -> dict[str, Any]:
     """All files as plain data for --json."""
-    return {"valid": not any(item.problems for item in found), "files": msgspec.to_builtins(found)}
+    plain: dict[str, Any] = msgspec.to_builtins({"files": found, "skipped": skipped})
+    return {"valid": bool(found) and not any(item.problems for item in found), **plain}
 
 
 @click.command("validate")
@@ -68,22 +89,54 @@ def as_plain(found: list[FileReport]) -> dict[str, Any]:
 def command(files: tuple[Path, ...], as_json: bool) -> int:
     """Tell which contract each FILE is and check every line; a folder stands for all files in it.
 
-    Exit code 0 if all are valid, 2 if any is not.
+    In a folder, files that are none of the contracts are skipped and said to be: the gate's pages and texts, and
+    what it does not know. Exit code 0 if all others are valid, 2 if any is not or none is left.
     """
-    paths = [path for given in files for path in _expand(given)]
-    found = [report(path) for path in paths]
+    found: list[FileReport] = []
+    skipped: list[Skipped] = []
+    for given in files:
+        for item in _of_folder(given) if given.is_dir() else (report(given),):
+            if isinstance(item, Skipped):
+                skipped.append(item)
+            else:
+                found.append(item)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(as_plain(found)), indent=1).decode("utf-8"))
+        say_json(as_plain(found, skipped))
     else:
-        for item in found:
-            click.echo(as_line(item))
-    for item in found:
-        for problem in item.problems:
+        for line in (*map(as_line, found), *_skipped_lines(skipped)):
+            say(line)
+    for one in found:
+        for problem in one.problems:
             tell(problem)
-    return Exit.NO_VERDICT if any(item.problems for item in found) or not found else Exit.PASS
+    if not found:
+        tell(Problem(what="no file in it that could be checked", file=" ".join(map(str, files))))
+    return Exit.NO_VERDICT if any(one.problems for one in found) or not found else Exit.PASS
 
 
-def _expand(given: Path) -> list[Path]:
-    if not given.is_dir():
-        return [given]
-    return sorted(path for path in given.rglob("*") if path.is_file() and not path.name.startswith("."))
+def _of_folder(folder: Path) -> Iterator[FileReport | Skipped]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            continue
+        if not path.is_file():
+            yield Skipped(file=str(path), why="not a regular file")
+            continue
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        why = "hidden file" if hidden else own_output(str(path))
+        if why:
+            yield Skipped(file=str(path), why=why)
+            continue
+        item = report(path)
+        stray = item.contract == UNKNOWN and path.name not in CONTRACT_FILES
+        yield Skipped(file=str(path), why=UNKNOWN_FILE) if stray else item
+
+
+def _skipped_lines(skipped: list[Skipped]) -> Iterator[str]:
+    """One line for each kind of own output, one for each file that the gate does not know."""
+    groups: dict[str, list[str]] = {}
+    for item in skipped:
+        groups.setdefault(item.why, []).append(item.file)
+    for file in groups.pop(UNKNOWN_FILE, ()):
+        yield f"{file}: skipped, {UNKNOWN_FILE}"
+    for why, names in groups.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more}: skipped, {why}"

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from gate.ledgers.draft import Draft, row_major
+from gate.ledgers.known import unknown
 from gate.ledgers.ops.norms import EPS
-from gate.ledgers.ops.point import LARGEST, size
+from gate.ledgers.ops.point import size
+from gate.ledgers.positions import entry_lines
 from gate.model.problem import Problem
-from gate.model.shape import ArgValue, Source, Stage
+from gate.model.shape import DTYPES, ArgValue, Source, Stage, fault
 
 # The ops a probe of two sizes describes, and what their shapes hold besides.
 TWO_SIZED: dict[str, dict[str, ArgValue]] = {
@@ -21,7 +23,6 @@ TWO_SIZED: dict[str, dict[str, ArgValue]] = {
     "softmax": {},
 }
 _BY_HAND = Source(kind="manual")
-DTYPES = ("bf16", "f16", "f32", "fp8", "fp4", "int8")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,29 +39,35 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     notes: str = ""
 
 
-def read(document: Any, *, file: str) -> tuple[list[Draft], list[Problem]]:
-    """The shapes of a parsed list (or of its `shapes`), which is used up, and a problem for each entry that is none."""
+def read(document: Any, *, file: str, data: bytes = b"") -> tuple[list[Draft], list[Problem]]:
+    """The shapes of a parsed list (or of its `shapes`), which is used up, and a problem for each entry that is none.
+
+    With `data`, the bytes that the list was parsed from, problems have their lines.
+    """
     entries = document.get("shapes") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         return [], [Problem(what="not a list of shapes", file=file)]
     drafts: list[Draft] = []
-    problems: list[Problem] = []
+    faults: list[tuple[int, str]] = []
     for position, given in enumerate(entries):
         # A list may hold a million entries: each is let go as soon as it is a draft.
         entries[position] = None
         try:
             drafts.append(_draft(msgspec.convert(given, Entry)))
         except (msgspec.ValidationError, ValueError) as error:
-            problems.append(Problem(what=f"shape {position}: {error}", file=file))
-    return drafts, problems
+            faults.append((position, f"shape {position}: {error}"))
+    lines = entry_lines(data, key="shapes") if faults and data else []
+    return drafts, [
+        Problem(what=what, file=file, line=lines[position] if position < len(lines) else None)
+        for position, what in faults
+    ]
 
 
 def _draft(entry: Entry) -> Draft:
     if not entry.op_type or not entry.dtype or not entry.args:
         raise ValueError("op_type, dtype and args must not be empty")
-    for name, value in entry.args.items():
-        if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
-            raise ValueError(f"{name} is {str(value)[:40]}, more than 2^40")
+    if why := fault(op_type=entry.op_type, dtype=entry.dtype, args=entry.args) or unknown(entry.op_type):
+        raise ValueError(why)
     if entry.occurrences is not None and entry.occurrences < 0:
         raise ValueError("occurrences must not be negative")
     return Draft(

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from gate.ledgers.known import unknown
 from gate.model.problem import Problem
-from gate.model.shape import Shape, expected_id
+from gate.model.shape import Shape, expected_id, fault
 
 _DECODER = msgspec.json.Decoder(Shape)
 FIX = "import or build the ledger again instead of editing it"
 
 
 def rows(lines: Iterable[tuple[int, bytes]], *, file: str) -> Iterator[tuple[int, Shape | Problem]]:
-    """Each line as a shape, or as the problem that refuses it: not JSON, not a shape, a wrong id, an id again."""
+    """Each line as a shape, or as the problem that refuses it: not JSON, not a shape, an op that
+    nobody knows, a dtype or size that no kernel has, a wrong id, an id again.
+    """
     seen: dict[str, int] = {}
     for number, raw in lines:
         try:
@@ -24,12 +27,14 @@ def rows(lines: Iterable[tuple[int, bytes]], *, file: str) -> Iterator[tuple[int
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
             yield number, Problem(what=f"not a ledger row: {error}", file=file, line=number, fix=FIX)
             continue
-        fault = ""
-        if shape.shape_id != want:
-            fault = f"shape_id {shape.shape_id} is not {want}, the id of its fields"
+        why = fault(op_type=shape.op_type, dtype=shape.dtype, args=shape.args) or unknown(shape.op_type)
+        if why:
+            pass
+        elif shape.shape_id != want:
+            why = f"shape_id {shape.shape_id} is not {want}, the id of its fields"
         elif seen.setdefault(want, number) != number:
-            fault = f"{want} is already on line {seen[want]}"
-        yield number, Problem(what=fault, file=file, line=number, fix=FIX, shape_id=want) if fault else shape
+            why = f"{want} is already on line {seen[want]}"
+        yield number, Problem(what=why, file=file, line=number, fix=FIX, shape_id=want) if why else shape
 
 
 GROUPS = ("op", "stage", "source", "dtype", "model")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gate.ledgers import aiter_model_shapes, atom, documents, hf_config, manual, sglang_log, torch_trace
 from gate.model.problem import Problem, UnusableInput
+from gate.schemas.strict import NotStrict, utf8
 
 # How many records, what is wrong, and what the file is in words.
 Checked = tuple[int, tuple[Problem, ...], str]
@@ -39,7 +40,7 @@ def _manual(file: str, data: bytes) -> Checked:
     anchors, _ = atom.read(document, file=file)
     if anchors:
         return len(anchors), tuple(atom.read(document, file=file)[1]), "serving anchors"
-    drafts, problems = manual.read(document, file=file)
+    drafts, problems = manual.read(document, file=file, data=data)
     return len(drafts), tuple(problems), "manual shapes"
 
 
@@ -61,5 +62,9 @@ def check(kind: str, *, file: str, data: bytes) -> Checked:
             return 0, error.problems, ""
     if kind == "empty":
         return 0, (Problem(what="the file is empty", file=file),), ""
+    try:
+        utf8(data)
+    except NotStrict as error:
+        return 0, (Problem(what=f"its content is none of the contracts: {error}", file=file),), ""
     what = "its content is none of the contracts, nor a source that an importer reads"
     return 0, (Problem(what=what, file=file, fix="see gate/schemas for the contracts"),), ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
+
+from gate.model.shape import OpName
 
 CodegenStatus = Literal["ok", "failed", "timeout", "crashed", "unsupported"]
 CodegenSeverity = Literal["fail", "warn", "info"]
@@ -59,6 +61,12 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     device_libs: str | None = None
 
 
+# What a register file, a workgroup or a text of instructions can hold at all; more is a damaged record.
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+# A SIMD of CDNA holds eight waves at most.
+Waves = Annotated[int, msgspec.Meta(ge=0, le=8)]
+
+
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """The resources and the instructions of one compiled case.
 
@@ -67,17 +75,17 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     as executed. `mix` counts the groups named in `gate.codegen.isa`.
     """
 
-    vgpr: int
-    agpr: int
-    sgpr: int
-    vgpr_spills: int
-    sgpr_spills: int
-    scratch_bytes: int
-    lds_bytes: int
-    workgroup_size: int
-    waves_per_simd: int
-    instructions: int
-    mix: dict[str, int]
+    vgpr: Count
+    agpr: Count
+    sgpr: Count
+    vgpr_spills: Count
+    sgpr_spills: Count
+    scratch_bytes: Count
+    lds_bytes: Count
+    workgroup_size: Count
+    waves_per_simd: Waves
+    instructions: Count
+    mix: dict[str, Count]
 
     @property
     def spills(self) -> int:
@@ -96,7 +104,7 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["gate.codegen/1"] = "gate.codegen/1"
     compile_key: str
-    op_type: str
+    op_type: OpName
     dtype: str
     constexprs: dict[str, Constexpr]
     status: CodegenStatus
@@ -111,6 +119,13 @@ class CodegenRecord(msgspec.Struct, frozen=True, kw_only=True):
     source_sha: str | None = None
     launch_sha: str | None = None
     compile_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an `ok` record that lacks what was compiled; while decoding, it is refused."""
+        if self.status == "ok":
+            absent = [name for name in ("kernel", "metrics", "isa_sha") if not getattr(self, name)]
+            if absent:
+                raise ValueError(f"status is ok, but it has no {', '.join(absent)}")
 
 
 class CodegenFinding(msgspec.Struct, frozen=True, kw_only=True):

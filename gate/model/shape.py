@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -27,6 +28,24 @@ SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
 UNREAL_STAGES = frozenset({"synthetic", "diagnostic"})
 
 ArgValue = int | float | str | bool | None
+
+# An op names folders and files: a plain identifier. `(?!\n)` since `$` alone lets a line end follow.
+OpName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_]+$(?!\n)", max_length=64)]
+# Element types of a ledger, in the short and the long spelling of those that have both; `mixed_a8w4` is a product of
+# 8-bit activations and 4-bit weights.
+DTYPES: tuple[str, ...] = (
+    "bf16", "bfloat16", "f16", "fp16", "float16", "f32", "fp32", "float32", "f64", "fp64", "float64",
+    "fp8", "bf8", "fp6", "bf6", "fp4", "mxfp8", "mxfp6", "mxfp4", "int8", "i8", "uint8", "u8", "int4", "i4",
+    "int16", "i16", "int32", "i32", "int64", "i64", "mixed_a16w4", "mixed_a16w8", "mixed_a8w4",
+)  # fmt: skip
+# Arguments that count something: dimensions, lengths, heads, experts.
+SIZES: frozenset[str] = frozenset((
+    "B", "M", "N", "K", "E", "Dim1", "Dim2", "TopK", "batch", "block_size", "concurrency", "dim_qk", "dim_v",
+    "head_dim", "heads", "input_len", "kv_heads", "max_pos", "model_dim", "num_experts", "num_heads",
+    "num_kv_heads", "num_tokens", "output_len", "seq_k", "seq_len", "seq_q", "topk", "window",
+))  # fmt: skip
+# No dimension of a kernel is larger; a source that says so is damaged.
+LARGEST = 2**40
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +76,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """One ledger row: a shape that a model or a serving trace really uses (or a probe that says so)."""
 
     shape_id: str
-    op_type: str
+    op_type: OpName
     kernel_name: str
     model: str
     stage: Stage
@@ -70,6 +89,23 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     weight: Weight
     baselines_available: tuple[str, ...]
     notes: str
+
+
+def fault(*, op_type: str, dtype: str, args: Mapping[str, ArgValue]) -> str:
+    """What no kernel has: an op name that is no plain identifier, an unknown dtype, a size that is not a whole number
+    from 1 to `LARGEST`, another number beyond it. Empty if there is no such thing.
+    """
+    if len(op_type) > 64 or not re.fullmatch("[a-z0-9_]+", op_type):
+        return f"op_type {op_type[:40]!r} is not a plain name of a-z, 0-9 and _"
+    if dtype not in DTYPES:
+        return f"{dtype[:40]!r} is not a dtype; {', '.join(DTYPES)} are"
+    for name, value in args.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if name in SIZES and not (number and 1 <= value <= LARGEST and value == int(value)):  # type: ignore[operator,arg-type]
+            return f"{name} is {str(value)[:40]!r}, not a positive whole number up to 2^40"
+        if number and not -LARGEST <= value <= LARGEST:  # type: ignore[operator]
+            return f"{name[:40]} is {str(value)[:40]}, more than 2^40"
+    return ""
 
 
 def canonical(value: Any) -> str:

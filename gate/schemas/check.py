@@ -5,22 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import msgspec
-import yaml
 from jsonschema import Draft202012Validator
 
 from gate.model.problem import Problem
-from gate.model.shape import compute_shape_id
+from gate.model.shape import compute_shape_id, fault
 from gate.resources import schemas_dir
 from gate.schemas.explain import sentence
 from gate.schemas.generate import file_name
-from gate.schemas.strict import loads
+from gate.schemas.strict import NotStrict, loads, yaml_value
 
-JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records"})
+JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records", "regressions"})
 DOCUMENTS = frozenset({"decision", "status", "ledger_lock"})
 CSV = {
     "rocprofv3_kernel_trace": "profiler CSV: rocprofv3 kernel trace",
@@ -45,10 +44,17 @@ def validator(contract: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads((schemas_dir() / file_name(contract)).read_bytes()))
 
 
-def check(contract: str, *, file: str, data: bytes) -> FileReport:
-    """Holds `data` against `contract`; `file` only names it. Every bad line is one problem."""
+# Why a row of an op cannot be, or nothing: what only the parts above this one know.
+OpFault = Callable[[str], str]
+
+
+def check(contract: str, *, file: str, data: bytes, op_fault: OpFault = lambda op: "") -> FileReport:
+    """Holds `data` against `contract`; `file` only names it. Every bad line is one problem.
+
+    `op_fault` says of the op of a ledger row why there is none such.
+    """
     if contract in JSONL:
-        records, problems = _lines(contract, file=file, data=data)
+        records, problems = _lines(contract, file=file, data=data, op_fault=op_fault)
     elif contract in CSV:
         records, problems = _csv(file=file, data=data)
     elif contract == "baseline_matrix":
@@ -60,7 +66,7 @@ def check(contract: str, *, file: str, data: bytes) -> FileReport:
     )
 
 
-def _lines(contract: str, *, file: str, data: bytes) -> tuple[int, list[Problem]]:
+def _lines(contract: str, *, file: str, data: bytes, op_fault: OpFault) -> tuple[int, list[Problem]]:
     problems: list[Problem] = []
     seen: dict[str, int] = {}
     count = 0
@@ -68,10 +74,12 @@ def _lines(contract: str, *, file: str, data: bytes) -> tuple[int, list[Problem]
         if not raw.strip():
             continue
         count += 1
-        fault, row = _line_fault(contract, raw)
-        fault = fault or _beyond_schema(contract, row, seen, number)
-        if fault:
-            problems.append(_problem(file, number, fault, row))
+        what, row = _line_fault(contract, raw)
+        if not what and contract == "shape_ledger":
+            what = op_fault(row["op_type"])
+        what = what or _beyond_schema(contract, row, seen, number)
+        if what:
+            problems.append(_problem(file, number, what, row))
     return count, problems
 
 
@@ -90,8 +98,10 @@ def _problem(file: str, line: int | None, what: str, row: Any) -> Problem:
 
 
 def _beyond_schema(contract: str, row: dict[str, Any], seen: dict[str, int], number: int) -> str:
-    """A wrong id, or an identity that an earlier line has already."""
+    """Sizes and dtypes no kernel has, a wrong id, or an identity that an earlier line has already."""
     if contract == "shape_ledger":
+        if what := fault(op_type=row["op_type"], dtype=row["dtype"], args=row["args"]):
+            return what
         want = compute_shape_id(**{key: row[key] for key in ("op_type", "model", "stage", "dtype", "layout", "args")})
         if row["shape_id"] != want:
             return f"shape_id {row['shape_id']} is not {want}, the id of its fields"
@@ -104,6 +114,7 @@ _IDENTITY: dict[str, tuple[str, ...]] = {
     "shape_ledger": ("shape_id",),
     "benchmark_results": ("shape_id", "provider"),
     "codegen_records": ("compile_key", "provider"),
+    "regressions": ("shape_id", "provider"),
 }
 
 
@@ -122,12 +133,9 @@ def _document(contract: str, *, file: str, data: bytes) -> tuple[int, list[Probl
 
 def _yaml(contract: str, *, file: str, data: bytes) -> tuple[int, list[Problem]]:
     try:
-        value = yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else None
-        what = " ".join(str(getattr(error, "problem", None) or error).split())
-        return 0, [Problem(what=f"not valid YAML: {what}", file=file, line=line)]
+        value = yaml_value(data)
+    except NotStrict as error:
+        return 0, [Problem(what=str(error), file=file, line=error.line)]
     count, problems = _whole(contract, file=file, value=value)
     return count, problems or [_problem(file, None, fault, None) for fault in _matrix_faults(value)]
 

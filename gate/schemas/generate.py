@@ -9,28 +9,37 @@ from typing import Any
 import msgspec
 
 from gate.model.codegen import CodegenRecord
-from gate.model.decision import Decision
+from gate.model.decision import Decision, RowFinding
 from gate.model.ledger import LedgerLock
 from gate.model.matrix import PROVIDERS, Matrix
 from gate.model.outcome import Outcome
-from gate.model.shape import Shape
+from gate.model.shape import DTYPES, Shape
 from gate.model.status import CommitStatus
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # contract -> (version, model). The version rises when a file that was valid no longer is.
 CONTRACTS: dict[str, tuple[int, type]] = {
-    "shape_ledger": (1, Shape),
+    "shape_ledger": (2, Shape),
     "baseline_matrix": (1, Matrix),
     "benchmark_results": (1, Outcome),
-    "codegen_records": (1, CodegenRecord),
+    "codegen_records": (2, CodegenRecord),
     "decision": (1, Decision),
+    "regressions": (1, RowFinding),
     "status": (1, CommitStatus),
     "ledger_lock": (1, LedgerLock),
 }
 _SHAPE_ID = {"pattern": "^sha1:[0-9a-f]{16}$"}
+# What compiling yields; a record that says ok has it.
+_COMPILED = {"kernel": {"type": "string", "minLength": 1}, "isa_sha": {"type": "string", "minLength": 1}}
+_OK_HAS_CODE = {
+    "if": {"properties": {"status": {"const": "ok"}}},
+    "then": {"required": ["kernel", "metrics", "isa_sha"], "properties": {**_COMPILED, "metrics": {"type": "object"}}},
+}
 # What the contracts fix beyond the types: (definition, property or None for the definition itself, more keywords).
 _TIGHTER: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
     ("Shape", "shape_id", _SHAPE_ID),
+    ("Shape", "dtype", {"enum": sorted(DTYPES)}),
+    ("CodegenRecord", None, _OK_HAS_CODE),
     ("Outcome", "shape_id", _SHAPE_ID),
     ("RowFinding", "shape_id", _SHAPE_ID),
     ("Weight", "occurrences", {"minimum": 0}),

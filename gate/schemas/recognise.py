@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from typing import Any
@@ -11,6 +12,7 @@ RECORD_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("benchmark_results", frozenset({"shape_id", "provider", "benchmark_status"})),
     ("benchmark_results", frozenset({"run_id", "shape_id", "provider"})),
     ("codegen_records", frozenset({"compile_key", "constexprs"})),
+    ("regressions", frozenset({"shape_id", "provider", "verdict", "reasons"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "source"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "args", "stage"})),
 )
@@ -39,6 +41,7 @@ UNKNOWN = "unknown"
 
 def recognise(data: bytes) -> str:
     """The contract's name, or "unknown". A damaged file is still told by the keys that can be read in it."""
+    data = data.removeprefix(codecs.BOM_UTF8)
     start = data.lstrip()[:1]
     if not start:
         return "empty"
@@ -78,7 +81,7 @@ def _keys(value: Any) -> set[str]:
 
 
 def _plain_text(data: bytes) -> str:
-    header = data.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode("utf-8", "replace")
+    header = data.split(b"\n", 1)[0].decode("utf-8", "replace")
     columns = {cell.strip().strip('"') for cell in header.split(",")}
     found = _by_keys(columns, CSV_HEADERS)
     if found is not None:

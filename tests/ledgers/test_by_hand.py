@@ -43,12 +43,12 @@ def test_a_manual_list_in_yaml(tmp_path):
     ("entry", "words"),
     [
         ("{}", "missing required field `op_type`"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1}, "stage": "warm"}', "Invalid enum value 'warm'"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1}, "size": 3}', "unknown field `size`"),
+        ('{"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1}, "stage": "warm"}', "Invalid enum value 'warm'"),
+        ('{"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1}, "size": 3}', "unknown field `size`"),
         ('{"op_type": "", "dtype": "bf16", "args": {"M": 1}}', "must not be empty"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {}}', "must not be empty"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1152921504606846976}}', "more than 2^40"),
-        ('{"op_type": "x", "dtype": "bf16", "args": {"M": 1}, "occurrences": -1}', "must not be negative"),
+        ('{"op_type": "rmsnorm", "dtype": "bf16", "args": {}}', "must not be empty"),
+        ('{"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1152921504606846976}}', "up to 2^40"),
+        ('{"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1}, "occurrences": -1}', "must not be negative"),
         ("3", "shape 0: "),
     ],
 )
@@ -62,7 +62,7 @@ def test_an_entry_that_is_no_shape_is_told_with_its_position(tmp_path, capsys, e
 
 
 def test_good_entries_are_imported_beside_bad_ones(tmp_path, capsys):
-    good = {"op_type": "x", "dtype": "bf16", "args": {"M": 1}}
+    good = {"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1}}
     code, rows = run(tmp_path, "manual", written(tmp_path, json.dumps([good, {}])))
     assert (code, len(rows)) == (2, 1)
     assert "shape 1" in capsys.readouterr().err

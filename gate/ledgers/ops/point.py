@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from gate.ledgers.facts import Model
-from gate.model.shape import ArgValue
+from gate.model.shape import LARGEST, ArgValue
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +36,6 @@ Args = dict[str, ArgValue]
 
 # What an op derives from a model at a point, for one dtype; nothing where the model has no such layer.
 Derive = Callable[[Model, Point, str], Iterator[Cell]]
-
-
-# No dimension of a kernel is larger; a source that says so is damaged.
-LARGEST = 2**40
 
 
 def size(value: object, what: str) -> int:
