@@ -30,7 +30,8 @@ from gate.model.decision import Command
 from gate.model.problem import Problem, WrongUsage
 
 # Beside the records of head in the folder of a run.
-BASE_FOLDER = "base"
+BASE_FOLDER = "base_results"
+PATHS = ("kernels", "flydsl_checkout", "base", "base_checkout")
 HEAD_OPTIONS = ("python", "wheel", "kernels", "flydsl_checkout")
 COMPILED_BASE = ("base_checkout", "base_python", "base_wheel")
 
@@ -74,6 +75,16 @@ def side_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         function = option(function)
     return limit_options(function)
+
+
+def outside(given: Mapping[str, Any], folders: Iterable[Path]) -> None:
+    """Raises WrongUsage when an input lies in one of the folders that a run clears."""
+    cleared = [folder.resolve() for folder in folders]
+    for name in PATHS:
+        place = given[name].resolve() if given[name] is not None else None
+        if place is not None and any(place.is_relative_to(folder) for folder in cleared):
+            what = f"--{name.replace('_', '-')} lies in a folder that this run clears"
+            raise WrongUsage(Problem(what=what, file=str(given[name]), fix="name another --out"))
 
 
 def sides_of(given: Mapping[str, Any]) -> Sides:
@@ -128,7 +139,6 @@ def base_records(
     None where the ledgers hold no baseline yet. Raises UnusableInput for a folder that was named and holds none, and
     where base is of another kind of kernels or for another target than head.
     """
-    store.remove_folder(out / BASE_FOLDER)
     if isinstance(sides.base, Side):
         records, _ = compiled(work.distinct(), sides.base.kernels, sides.base.python, sides.limits)
         machine_code.write_records(out / BASE_FOLDER, records)

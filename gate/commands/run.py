@@ -111,9 +111,11 @@ def _if_there(path: Path) -> Path | None:
 
 def guarded(job: Job) -> Decision:
     """The decision, written; an unusable input leaves a written no-verdict behind before it is raised."""
+    cleared = [job.out / name for name in ("results", "isa", PAGES, codegen_sides.BASE_FOLDER)]
+    codegen_sides.outside(job.sources, [*cleared, codegen_sides.compiled_folder(job.out)])
     judged.clear(job.out)
-    for earlier in ("results", "isa", PAGES, codegen_sides.BASE_FOLDER):
-        store.remove_folder(job.out / earlier)
+    for earlier in cleared:
+        store.remove_folder(earlier)
     try:
         decision = decide(job)
     except UnusableInput as error:

@@ -73,7 +73,7 @@ def test_equal_checkouts_pass_and_an_op_they_lack_is_out_of_scope(ledgers: Path,
     assert "2 of 3 frozen shapes (rmsnorm); 1 other op is" in decision["scope"]
     assert {code["page"] for code in code_of(out)} == {""}
     assert json.loads((out / "pages" / "index.json").read_text()) == {}
-    (row,) = store.read_codegen([out / "base" / "rmsnorm" / store.CODEGEN_FILE]).values()
+    (row,) = store.read_codegen([out / "base_results" / "rmsnorm" / store.CODEGEN_FILE]).values()
     assert row.compile_key == KEY and row.toolchain.kernels == "flydsl" and row.source_sha
 
 
@@ -93,8 +93,10 @@ def test_a_changed_kernel_has_a_page_and_a_recorded_base_says_the_same(ledgers: 
     assert str(tmp_path) not in text
     again = next(command["line"] for command in decision_of(now)["commands"] if command["line"].startswith("gate run"))
     assert again.endswith('--flydsl-checkout "$FLYDSL_CHECKOUT" --base-checkout "$BASE_CHECKOUT"')
-    assert run([*argv, "--base", str(now / "base"), "--out", str(recorded)]) == code
-    assert not (recorded / "base").exists()
+    assert run([*argv, "--base", str(now / "base_results"), "--out", str(now)]) == 64
+    assert (now / "base_results" / "rmsnorm" / store.CODEGEN_FILE).is_file() and (now / "decision.json").is_file()
+    assert run([*argv, "--base", str(now / "base_results"), "--out", str(recorded)]) == code
+    assert not (recorded / "base_results").exists()
     then = decision_of(recorded)
     assert {name: then[name] for name in ("rows", "gate", "environment")} == {
         name: decision_of(now)[name] for name in ("rows", "gate", "environment")
