@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from gate.model.decision import CodeEvidence, CodeSide, Decision, RowFinding
 from gate.model.reasons import sentence
+from gate.model.text import one_line
 from gate.render import machine_code, rows, words
 
 STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
@@ -20,8 +20,8 @@ MOST_COMMANDS = 2
 
 
 def plain(text: str) -> str:
-    """The text without control, format or surrogate characters, so that a name cannot steer the terminal."""
-    return "".join(char if unicodedata.category(char)[0] != "C" else "�" for char in text)
+    """The text as one harmless line, so that a name steers neither the terminal nor a workflow's log."""
+    return one_line(text)
 
 
 def show(decision: Decision, console: Console) -> None:
