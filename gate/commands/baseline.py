@@ -77,8 +77,7 @@ def promote(
         decision_sha256=digest,
         policy_sha256=sha256(store.encode(decision.policy)),
     )
-    codegen = decision.kind == "codegen"
-    faults = promotion.pass_faults(decision, kind="codegen" if codegen else "timing")
+    faults = promotion.pass_faults(decision)
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         faults.append(fault)
     if decision.gate == "block":
@@ -86,7 +85,7 @@ def promote(
     if faults:
         raise Refused(*faults)
     ops = baseline_files.read_ops(ledgers or default_ledgers())
-    if codegen:
+    if decision.kind == "codegen":
         baseline_code.promote(source, ops, right, commit=commit, name=name, accept_waived=accept_waived)
         return
     offered = _measured(baseline_files.offers(baseline_files.read_results(source), ops, commit=commit))

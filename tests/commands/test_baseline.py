@@ -14,9 +14,9 @@ import yaml
 from gate import store
 from gate.cli import run
 from gate.commands.machine_code import plan
-from gate.ledgers.baselines import Provenance
+from gate.ledgers.baselines import CodeOffer, Provenance
 from gate.ledgers.freeze import sha256
-from gate.ledgers.promotion import commit_fault
+from gate.ledgers.promotion import code_faults, commit_fault
 from gate.ledgers.ratios import ratios
 from gate.model.outcome import Outcome, Results
 from tests.analysis import build
@@ -485,3 +485,77 @@ def test_machine_code_must_be_that_of_the_decision_and_whole(code: CodeDesk) -> 
     result, error = code.promote(source)
     assert result == 1 and "partial: 1 compile keys have no record, such as rmsnorm/bf16/N=64" in error
     assert code.files().keys() - before.keys() == {"rmsnorm/baselines/gfx950/codegen_records.jsonl"}
+
+
+def test_a_decision_on_machine_code_promotes_no_times(code: CodeDesk) -> None:
+    source = code.compiled("run", code.records())
+    store.write_jsonl(source / "head" / store.RESULTS_FILE, head().outcomes)
+    assert code.promote(source)[0] == 0
+    assert not (code.place / store.RESULTS_FILE).exists()
+
+
+def test_failing_records_and_a_mix_of_compilers_are_refused(code: CodeDesk) -> None:
+    good = code.records()[0]
+    broken = msgspec.structs.replace(good, compile_key="rmsnorm/bf16/N=64", status="failed", metrics=None, isa_sha=None)
+    tools = msgspec.structs.replace(records.TOOLCHAIN, flydsl_version="0.5.0")
+    mixed = msgspec.structs.replace(good, compile_key="rmsnorm/bf16/N=32", toolchain=tools)
+    offer = CodeOffer(
+        op_type="rmsnorm", shapes=LEDGER.shapes, keys={}, candidate="flydsl", records=(good, broken, mixed), commit=SHA
+    )
+    said = [fault.what for fault in code_faults(offer, {})]
+    assert said == ["rmsnorm/bf16/N=64 did not compile: failed", "more than one toolchain compiled the records"]
+
+
+def test_a_shape_that_is_measured_twice_has_no_time_to_rely_on(desk: Desk) -> None:
+    results = head()
+    twice = Results(outcomes=(*results.outcomes, msgspec.structs.replace(results.outcomes[0], median_us=1.0)))
+    code, error = desk.record(desk.measured("first", twice))
+    assert code == 1 and "partial: 1 of 6 shapes are measured twice" in error
+
+
+@pytest.mark.parametrize(
+    ("op_type", "code", "words"),
+    [
+        ("rmsnorm", 1, "rmsnorm: 1 shapes are not in the frozen ledger, such as sha1:0"),
+        (None, 2, "1 rows are of no frozen ledger, such as sha1:0"),
+    ],
+)
+def test_rows_of_shapes_that_nobody_froze_are_not_stored(
+    desk: Desk, op_type: str | None, code: int, words: str
+) -> None:
+    results = head()
+    strange = msgspec.structs.replace(results.outcomes[0], shape_id="sha1:0", op_type=op_type)
+    found, error = desk.record(desk.measured("first", Results(outcomes=(*results.outcomes, strange))))
+    assert found == code and words in error
+
+
+def test_a_decision_on_another_candidate_is_not_that_of_these_results(desk: Desk) -> None:
+    source = desk.passed()
+    path = source / "decision" / "decision.json"
+    decision = json.loads(path.read_text())
+    for row in decision["rows"]:
+        row["provider"] = "triton"
+    path.write_text(json.dumps(decision))
+    code, error = desk.promote(source)
+    assert code == 2 and "the decision does not judge flydsl on sha1:" in error
+
+
+def test_a_promotion_that_breaks_off_is_told_by_every_later_verb(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert desk.promote(desk.passed())[0] == 0
+    later = desk.passed("later", seed=3)
+    written: list[Path] = []
+    whole = store.write_bytes
+
+    def breaks(path: Path, data: bytes) -> None:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(path)
+        whole(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_bytes", breaks)
+        assert desk.promote(later)[0] == 130
+    assert [path.name for path in written] == [store.RESULTS_FILE, "provenance.jsonl"]
+    assert desk.call("ledger", "check", str(desk.ledgers))[0] == 2
+    assert desk.call("baseline", "show", "--ledgers", str(desk.ledgers))[0] == 2
+    assert desk.promote(later)[0] == 2
