@@ -23,6 +23,13 @@ REPOSITORY = "owner/kernels"
 TOKEN = "secret-of-the-rehearsal"
 PLACE = "frozen_ledgers/rmsnorm/baselines/gfx950"
 GIT = ["-c", "user.name=someone", "-c", "user.email=someone@example.invalid", "-c", "commit.gpgsign=false"]
+# Keeps the pull requests that are made, and lists them.
+GH = """import json, os, sys
+if sys.argv[2] == "create":
+    open(CALLS, "a").write(json.dumps(sys.argv[1:]) + "\\n")
+elif os.path.exists(CALLS):
+    print("1")
+"""
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
@@ -42,8 +49,7 @@ class Runner:
         for path in (self.tree, self.temp, binaries):
             path.mkdir()
         self.tool(binaries / "gate", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m gate "$@"\n')
-        record = f'import json, sys; open({str(self.calls)!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")'
-        self.tool(binaries / "gh", f"#!{sys.executable}\n{record}\n")
+        self.tool(binaries / "gh", f"#!{sys.executable}\nCALLS = {str(self.calls)!r}\n{GH}")
         self.env = {
             "PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(folder), "RUNNER_TEMP": str(self.temp),
             "GITHUB_SERVER_URL": f"file://{folder / 'github'}", "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_TOKEN": TOKEN,
@@ -122,6 +128,20 @@ def test_a_passing_push_is_proposed_and_once_merged_not_again(runner: Runner) ->
     again = runner.all_steps()
     assert [one.returncode for one in again] == [0, 0, 0]
     assert again[-1].stdout.strip() == "nothing new" and len(runner.pulls()) == 1
+
+
+def test_a_rerun_proposes_nothing_twice_and_makes_up_for_what_failed(runner: Runner) -> None:
+    runner.intake(head())
+    assert runner.all_steps()[-1].returncode == 0
+    for lost, pulls in ((False, 1), (True, 1)):
+        if lost:
+            runner.calls.unlink()
+        runner.git("switch", "--quiet", "main")
+        runner.git("branch", "--quiet", "-D", f"gate/baseline-{SHA[:12]}")
+        done = runner.all_steps()
+        assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+        assert ("already proposed" in done[-1].stdout) is not lost
+        assert len(runner.pulls()) == pulls
 
 
 def test_a_regressed_push_proposes_nothing_and_says_why(runner: Runner) -> None:
