@@ -69,14 +69,7 @@ def promote(
     Times where the decision rests on times, machine code where it rests on that.
     Exit codes: 0 written (or already so), 1 refused, 2 unusable input.
     """
-    decision, digest = baseline_files.read_decision(decision_folder)
-    right = Right(
-        day=_day(day),
-        run=run_name,
-        decision=decision,
-        decision_sha256=digest,
-        policy_sha256=sha256(store.encode(decision.policy)),
-    )
+    right, decision = _by_decision(decision_folder, day=day, run_name=run_name)
     faults = promotion.pass_faults(decision)
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         faults.append(fault)
@@ -120,6 +113,13 @@ def record(
     results = baseline_files.read_results(source)
     offered = _measured(baseline_files.offers(results, ops, commit=commit, candidate=candidate))
     _write(offered, ops, Right(day=_day(day), run=run_name), name=name, faults=[])
+
+
+def _by_decision(folder: Path, *, day: datetime | None, run_name: str) -> tuple[Right, Decision]:
+    decision, digest = baseline_files.read_decision(folder)
+    policy = sha256(store.encode(decision.policy))
+    right = Right(day=_day(day), run=run_name, decision=decision, decision_sha256=digest, policy_sha256=policy)
+    return right, decision
 
 
 def _worse(decision: Decision) -> list[Problem]:
