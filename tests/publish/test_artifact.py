@@ -56,6 +56,7 @@ def ledgers(tmp_path: Path) -> Path:
     store.write_jsonl(root / "rmsnorm" / store.LEDGER_FILE, SHAPES)
     text = (frozen_ledgers_dir() / "rmsnorm" / store.MATRIX_FILE).read_text()
     store.write_text(root / "rmsnorm" / store.MATRIX_FILE, text)
+    assert run(["ledger", "freeze", str(root)]) == 0
     return root
 
 

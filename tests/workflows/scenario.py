@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from gate import store
+from gate.cli import run
 from gate.codegen.compile import CANARIES
 from tests.factory import make_shape
 from tests.publish.fake import REPO, FakeGitHub, Token, running
@@ -94,6 +95,7 @@ class Rehearsal:
         matrix = {"kernel": "vec_add", "op_type": "vec_add", "dtype": "f32", "providers": providers}
         matrix["reference_provider"] = "triton"
         store.write_text(tree / "frozen_ledgers/vec_add" / store.MATRIX_FILE, yaml.safe_dump(matrix))
+        assert run(["ledger", "freeze", str(tree / "frozen_ledgers")]) == 0
         self.git("init", "--quiet", "--initial-branch", "main")
         subprocess.run(["git", "init", "--quiet", "--bare", str(self.origin)], check=True)
         self.git("remote", "add", "origin", str(self.origin))
