@@ -38,6 +38,13 @@ RESULTS_FILE = "benchmark_results.jsonl"
 CODEGEN_FILE = "codegen_records.jsonl"
 
 
+_IO_FIX = {"read": "check the path and its permissions", "write": "choose a folder that can be written"}
+
+
+def _io_fault(doing: str, path: Path, error: OSError) -> UnusableInput:
+    return UnusableInput(Problem(what=f"cannot {doing}: {error.strerror}", file=str(path), fix=_IO_FIX[doing]))
+
+
 def regular(path: Path, *, most: int | None = None) -> Path:
     """The path, if a regular file of at most `most` bytes lies there; a pipe or a device would never end.
 
@@ -63,13 +70,7 @@ def read_bytes(path: Path, *, most: int = LARGEST_BYTES) -> bytes:
     try:
         return regular(path, most=most).read_bytes()
     except OSError as error:
-        raise UnusableInput(
-            Problem(
-                what=f"cannot read: {error.strerror}",
-                file=str(path),
-                fix="check the path and its permissions",
-            )
-        ) from None
+        raise _io_fault("read", path, error) from None
 
 
 def read_start(path: Path, size: int = 1 << 16) -> bytes:
@@ -78,9 +79,7 @@ def read_start(path: Path, size: int = 1 << 16) -> bytes:
         with regular(path).open("rb") as file:
             return file.read(size)
     except OSError as error:
-        raise UnusableInput(
-            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
-        ) from None
+        raise _io_fault("read", path, error) from None
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -103,9 +102,7 @@ def byte_lines(path: Path) -> Iterator[bytes]:
         with regular(path).open("rb") as file:
             yield from file
     except OSError as error:
-        raise UnusableInput(
-            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
-        ) from None
+        raise _io_fault("read", path, error) from None
 
 
 def decode_lines(path: Path, record: type[T]) -> tuple[list[tuple[int, T]], list[Problem]]:
@@ -159,9 +156,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk + file.readline()
     except OSError as error:
-        raise UnusableInput(
-            Problem(what=f"cannot read: {error.strerror}", file=str(path), fix="check the path and its permissions")
-        ) from None
+        raise _io_fault("read", path, error) from None
 
 
 def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
@@ -343,13 +338,7 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
             Path(name).unlink()
             raise
     except OSError as error:
-        raise UnusableInput(
-            Problem(
-                what=f"cannot write: {error.strerror}",
-                file=str(path),
-                fix="choose a folder that can be written",
-            )
-        ) from None
+        raise _io_fault("write", path, error) from None
 
 
 def remove_folder(path: Path) -> None:
@@ -395,13 +384,7 @@ def output_lock(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = path.open("a")
     except OSError as error:
-        raise UnusableInput(
-            Problem(
-                what=f"cannot write: {error.strerror}",
-                file=str(path),
-                fix="choose a folder that can be written",
-            )
-        ) from None
+        raise _io_fault("write", path, error) from None
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -72,8 +72,8 @@ def by_op(decision: Decision) -> Plot:
     return Plot(name, title, caption, figure)
 
 
-def _boxes(axes: Axes, groups: Sequence[Sequence[float]]) -> None:
-    axes.set_xscale("log")
+def box_plot(axes: Axes, groups: Sequence[Sequence[float]], *, colour: str) -> None:
+    """One lying box per group, at heights 0, 1, 2 ...; whiskers at the 5th and 95th percentile."""
     drawn = axes.boxplot(
         list(groups),
         positions=range(len(groups)),
@@ -87,7 +87,12 @@ def _boxes(axes: Axes, groups: Sequence[Sequence[float]]) -> None:
         capprops={"color": MUTED},
     )
     for box in drawn["boxes"]:
-        box.set(facecolor=SERIES[0], alpha=0.25, edgecolor=MUTED)
+        box.set(facecolor=colour, alpha=0.25, edgecolor=MUTED)
+
+
+def _boxes(axes: Axes, groups: Sequence[Sequence[float]]) -> None:
+    axes.set_xscale("log")
+    box_plot(axes, groups, colour=SERIES[0])
     if sum(map(len, groups)) <= MOST_POINTS:
         for index, values in enumerate(groups):
             offsets = [index + 0.3 * math.sin(9.7 * at) for at in range(len(values))]  # Spread, the same each time.

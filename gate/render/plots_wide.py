@@ -12,7 +12,7 @@ from gate.model.decision import Decision
 from gate.model.report import OpCover, Rollup, Trend
 from gate.render import words
 from gate.render.plot_style import BAD, DOUBT, GRID, INK, MARKERS, MUTED, PAPER, SERIES, Plot, canvas, short
-from gate.render.plots import MOST_POINTS, density, log_axis
+from gate.render.plots import MOST_POINTS, box_plot, density, log_axis
 
 MOST_LINES = 30
 MOST_SERIES = 6
@@ -139,20 +139,7 @@ def _spreads(axes: Axes, rollup: Rollup) -> None:
 def _moves(axes: Axes, rollup: Rollup) -> None:
     names = sorted(rollup.controls)[::-1]
     values = [[(ratio - 1) * 100 for ratio in rollup.controls[name]] for name in names]
-    drawn = axes.boxplot(
-        values,
-        positions=range(len(names)),
-        orientation="horizontal",
-        widths=0.5,
-        whis=(5, 95),
-        showfliers=False,
-        patch_artist=True,
-        medianprops={"color": INK, "linewidth": 1.6},
-        whiskerprops={"color": MUTED},
-        capprops={"color": MUTED},
-    )
-    for box in drawn["boxes"]:
-        box.set(facecolor=SERIES[1], alpha=0.25, edgecolor=MUTED)
+    box_plot(axes, values, colour=SERIES[1])
     axes.axvline(0, color=INK, linewidth=1)
     axes.set_yticks(range(len(names)), [short(name, 18) for name in names])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.4g}%" if value else "0"))

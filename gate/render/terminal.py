@@ -19,35 +19,30 @@ MOST_ROWS = 20
 MOST_COMMANDS = 2
 
 
-def plain(text: str) -> str:
-    """The text as one harmless line, so that a name steers neither the terminal nor a workflow's log."""
-    return one_line(text)
-
-
 def show(decision: Decision, console: Console) -> None:
     """Prints the decision: headline, counts, the changed rows, why rows are not judged, and the next step."""
     console.print()
-    console.print(Text(f"{decision.gate.upper()}: {plain(decision.summary)}", STYLE[decision.gate]))
-    console.print(Text(f"decision {decision.decision}; next: {plain(decision.next_step)}"))
+    console.print(Text(f"{decision.gate.upper()}: {one_line(decision.summary)}", STYLE[decision.gate]))
+    console.print(Text(f"decision {decision.decision}; next: {one_line(decision.next_step)}"))
     if decision.scope:
-        console.print(Text(f"this run covers {plain(decision.scope)}"))
+        console.print(Text(f"this run covers {one_line(decision.scope)}"))
     if decision.kind == "codegen":
         _print_code(machine_code.kernels(decision), console)
     else:
         _print_times(rows.changed(decision), console)
     for code, n in rows.unjudged_by_code(decision)[:MOST_ROWS]:
-        console.print(Text(f"not judged: {words.count(n, 'row')}, {plain(sentence(code))}"))
+        console.print(Text(f"not judged: {words.count(n, 'row')}, {one_line(sentence(code))}"))
     for problem in decision.problems[:MOST_ROWS]:
-        console.print(Text(f"problem: {plain(problem)}", "yellow"))
+        console.print(Text(f"problem: {one_line(problem)}", "yellow"))
     _print_rest(len(decision.problems) - MOST_ROWS, console, what="problems")
     for command in decision.commands[:MOST_COMMANDS]:
-        console.print(Text(f"{plain(command.what)}:\n    {plain(command.line)}"))
+        console.print(Text(f"{one_line(command.what)}:\n    {one_line(command.line)}"))
 
 
 def _print_times(changed: Sequence[RowFinding], console: Console) -> None:
     """One line per changed row, worst first."""
     for row in changed[:MOST_ROWS]:
-        place = plain(f"{words.label_text(row)} ({row.model}, {row.stage})")
+        place = one_line(f"{words.label_text(row)} ({row.model}, {row.stage})")
         style = "red" if row.verdict in rows.WORSE else ""
         console.print(Text(f"  {row.verdict:<15} {_change(row):<24} {place}", style))
     _print_rest(len(changed) - MOST_ROWS, console, what="rows")
@@ -68,11 +63,11 @@ def _print_alike(alike: machine_code.Alike, console: Console) -> None:
     evidence, row = alike.first.evidence, alike.first.rows[0]
     others = f" and {len(alike.kernels) - 1} more of {row.op_type} {row.dtype}" if len(alike.kernels) > 1 else ""
     shapes = words.count(sum(len(kernel.rows) for kernel in alike.kernels), "shape")
-    name = plain(evidence.compile_key + others)
+    name = one_line(evidence.compile_key + others)
     console.print(Text(f"  {evidence.verdict:<7} {name}; {shapes}", STYLE_OF.get(evidence.verdict, "")))
     console.print(Text("          " + _numbers(evidence)))
     if evidence.findings and evidence.verdict in STYLE_OF:
-        console.print(Text(f"          {plain(evidence.findings[0])}"))
+        console.print(Text(f"          {one_line(evidence.findings[0])}"))
 
 
 def _numbers(code: CodeEvidence) -> str:

@@ -56,6 +56,19 @@ class Tolerance:
     why: str
 
 
+# The ledgers spell one dtype in two ways.
+SPELLINGS: dict[str, tuple[str, ...]] = {"bf16": ("bf16",), "f16": ("f16", "fp16"), "f32": ("f32", "fp32")}
+
+
+def tolerances(why: str, **limits: tuple[float, float]) -> dict[str, Tolerance]:
+    """A tolerance for every spelling of each dtype; `limits` are (atol, rtol) by dtype: bf16, f16, f32."""
+    return {
+        name: Tolerance(atol=atol, rtol=rtol, why=why)
+        for dtype, (atol, rtol) in limits.items()
+        for name in SPELLINGS[dtype]
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """Shape and dtype of one tensor of one ring copy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.replay.device import Device
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "fp32 accumulation in another order over K, then one rounding to the output dtype; inputs are N(0, 1)"
 
@@ -38,11 +38,7 @@ OP = Op(
     reference=reference,
     bytes_moved=bytes_moved,
     flops=flops,
-    tolerances={
-        "bf16": Tolerance(atol=2e-1, rtol=1.6e-2, why=WHY),
-        "fp16": Tolerance(atol=3e-2, rtol=4e-3, why=WHY),
-        "f16": Tolerance(atol=3e-2, rtol=4e-3, why=WHY),
-    },
+    tolerances=tolerances(WHY, bf16=(2e-1, 1.6e-2), f16=(3e-2, 4e-3)),
     layout="a row-major (M, K), b row-major (N, K), out row-major (M, N)",
     refresh=("a",),
 )

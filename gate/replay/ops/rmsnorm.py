@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.replay.device import Device
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "one rounding of the output to its dtype plus fp32 sums in another order; N up to 16384 adds under 1e-5"
 
@@ -40,13 +40,7 @@ OP = Op(
     reference=reference,
     bytes_moved=bytes_moved,
     flops=flops,
-    tolerances={
-        "bf16": Tolerance(atol=2e-2, rtol=1.6e-2, why=WHY),
-        "fp16": Tolerance(atol=2e-3, rtol=2e-3, why=WHY),
-        "f16": Tolerance(atol=2e-3, rtol=2e-3, why=WHY),
-        "fp32": Tolerance(atol=1e-5, rtol=2e-5, why=WHY),
-        "f32": Tolerance(atol=1e-5, rtol=2e-5, why=WHY),
-    },
+    tolerances=tolerances(WHY, bf16=(2e-2, 1.6e-2), f16=(2e-3, 2e-3), f32=(1e-5, 2e-5)),
     layout="x row-major (M, N), weight (N,), out row-major (M, N)",
     refresh=("x", "weight"),
 )

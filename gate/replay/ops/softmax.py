@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.replay.device import Device
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "one rounding of the output to its dtype; exp and the fp32 sum differ by a few ulp between implementations"
 
@@ -38,13 +38,7 @@ OP = Op(
     bytes_moved=bytes_moved,
     flops=flops,
     # Outputs are near 1/N, so the absolute part must stay far below that for N up to 16384.
-    tolerances={
-        "bf16": Tolerance(atol=1e-6, rtol=1.6e-2, why=WHY),
-        "fp16": Tolerance(atol=2e-7, rtol=4e-3, why=WHY),
-        "f16": Tolerance(atol=2e-7, rtol=4e-3, why=WHY),
-        "fp32": Tolerance(atol=1e-9, rtol=2e-5, why=WHY),
-        "f32": Tolerance(atol=1e-9, rtol=2e-5, why=WHY),
-    },
+    tolerances=tolerances(WHY, bf16=(1e-6, 1.6e-2), f16=(2e-7, 4e-3), f32=(1e-9, 2e-5)),
     layout="x row-major (M, N), out row-major (M, N)",
     refresh=("x",),
 )

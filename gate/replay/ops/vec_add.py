@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gate.replay.device import Device
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "the sum of two rounded inputs is rounded once"
 
@@ -42,13 +42,7 @@ OP = Op(
     reference=reference,
     bytes_moved=bytes_moved,
     flops=flops,
-    tolerances={
-        "bf16": Tolerance(atol=1e-3, rtol=8e-3, why=WHY),
-        "fp16": Tolerance(atol=1e-4, rtol=1e-3, why=WHY),
-        "f16": Tolerance(atol=1e-4, rtol=1e-3, why=WHY),
-        "fp32": Tolerance(atol=1e-7, rtol=1e-6, why=WHY),
-        "f32": Tolerance(atol=1e-7, rtol=1e-6, why=WHY),
-    },
+    tolerances=tolerances(WHY, bf16=(1e-3, 8e-3), f16=(1e-4, 1e-3), f32=(1e-7, 1e-6)),
     layout="a, b, out contiguous, N (x M) elements",
     refresh=("a", "b"),
 )
