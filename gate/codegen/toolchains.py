@@ -61,7 +61,7 @@ def find_toolchain(
 
 
 def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | None = None) -> Toolchain:
-    """Return the Triton of an interpreter as a toolchain; `kernels` is the file of the baselines, or AITER's checkout.
+    """Return the Triton of an interpreter as a toolchain; `kernels` is the baselines' folder, or AITER's checkout.
 
     Raises ToolchainError when `python` does not run or holds no Triton.
     """

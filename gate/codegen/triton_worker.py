@@ -1,7 +1,7 @@
 """Knows how to have Triton turn one case into AMD assembly without a GPU, in a process of its own.
 
 Run as a script by any interpreter that holds Triton; speaks as the FlyDSL worker does: one JSON case a line, one JSON
-answer a line, a greeting first. For the kernels of one file torch is not needed: the stand-in is there for their own
+answer a line, a greeting first. For the gate's own kernels torch is not needed: the stand-in is there for their own
 imports. With a checkout of AITER the case is a call of one of its functions, and what that call would launch is
 compiled; AITER needs torch itself.
 """
@@ -40,11 +40,13 @@ def load(name: str, path: Path) -> ModuleType:
 
 
 class Compiler:
-    """One imported Triton and the kernels of one file."""
+    """One imported Triton and the kernels of one file, or of every file of a folder."""
 
     def __init__(self, kernels: Path, arch: str) -> None:
         self._prepare(kernels, arch)
-        self.kernels = load("triton_baselines", kernels)
+        files = sorted(kernels.glob("*.py")) if kernels.is_dir() else [kernels]
+        modules = [load(f"triton_baselines_{path.stem}", path) for path in files]
+        self.functions: dict[str, Any] = {name: item for module in modules for name, item in vars(module).items()}
 
     def _prepare(self, kernels: Path, arch: str) -> None:
         if importlib.util.find_spec("torch") is None:
@@ -58,7 +60,7 @@ class Compiler:
         """Compile one case. Triton allots LDS at launch, so the number in its text is 0 and is put right here."""
         part = json.loads(line)["parts"][0]
         asked = part["values"]
-        function = getattr(self.kernels, part["launchers"][0])
+        function = self.functions[part["launchers"][0]]
         names = list(inspect.signature(function.fn).parameters)
         signature = {name: asked["signature"][name] for name in names}
         attributes = {

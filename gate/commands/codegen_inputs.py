@@ -142,7 +142,7 @@ def compiled_triton(
     if aiter is not None and not toolchains.is_aiter(aiter):
         fix = "name the root of a checkout of AITER"
         raise UnusableInput(Problem(what=f"no {toolchains.AITER_TRITON} folder here", file=str(aiter), fix=fix))
-    kernels = aiter or Path(providers.__file__).parent / "triton_kernels.py"
+    kernels = aiter or Path(providers.__file__).parent / "triton" / "kernels"
     commit = commit_of(aiter, "aiter") if aiter else None
     tried: list[str] = []
     for candidate in dict.fromkeys((python, sys.executable)):

@@ -50,13 +50,7 @@ class Cell:
         self.states = [self.adapter.prepare(case, self._slices(index)) for index in range(copies)]
 
     def _no_outputs(self) -> Outputs:
-        return Outputs(
-            device=self.device,
-            specs=self.op.outputs(self.case),
-            inputs=self.inputs,
-            reference=lambda tensors: self.op.reference(self.case, tensors),
-            tolerance=self.op.tolerances[self.case.dtype],
-        )
+        return Outputs(device=self.device, op=self.op, case=self.case, inputs=self.inputs)
 
     def _slices(self, index: int) -> Tensors:
         return {name: tensor[index] for name, tensor in {**self.inputs, **self.outputs.given}.items()}

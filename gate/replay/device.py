@@ -73,17 +73,22 @@ class Graph(Protocol):
         ...
 
 
-class Device(Protocol):
-    """One GPU as one process sees it."""
-
-    facts: Facts
+class Memory(Protocol):
+    """Where tensors live: what ops need of a device to make their inputs."""
 
     def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
         """An uninitialised tensor (copies, *shape); each copy is contiguous and aligned on 256 bytes."""
         ...
 
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
-        """Fills the tensor with N(0, scale^2) values, different in every copy, and returns it."""
+        """Fills the tensor with N(0, scale^2) values, different in every copy, and returns it.
+
+        Integers are rounded, and what is out of the dtype's range becomes its nearest end.
+        """
+        ...
+
+    def integers(self, tensor: Any, seed: int, low: int, high: int) -> Any:
+        """Fills an integer tensor evenly from [low, high), different in every copy, and returns it."""
         ...
 
     def fill(self, tensor: Any, dtype: str) -> None:
@@ -113,6 +118,12 @@ class Device(Protocol):
     def copy(self, destination: Any, source: Any) -> None:
         """Copies values into a tensor of the same shape."""
         ...
+
+
+class Device(Memory, Protocol):
+    """One GPU as one process sees it."""
+
+    facts: Facts
 
     def run(self, run: Run) -> None:
         """Runs eagerly and waits. Raises DeviceError."""

@@ -155,6 +155,10 @@ class SimDevice:
         tensor[...] = np.random.default_rng(seed).standard_normal(tensor.shape) * scale
         return tensor
 
+    def integers(self, tensor: Any, seed: int, low: int, high: int) -> Any:
+        tensor[...] = np.random.default_rng(seed).integers(low, high, tensor.shape)
+        return tensor
+
     def fill(self, tensor: Any, dtype: str) -> None:
         tensor.fill(SENTINELS[dtype])
 

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from gate.replay.chips import MIB, chip_for
-from gate.replay.device import CaptureFailed, Comparison, DeviceError, Facts, KernelTime, Run
-from gate.replay.op import Tolerance
+from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, Run
+from gate.replay.memory_torch import TorchMemory
 
-ALIGN_BYTES = 256
-SPREAD_BYTES = 512 * MIB
-FEW_COPIES = 64
 CANARY_COPY_BYTES = 256 * MIB
 CANARY_CYCLES = 100_000
 CANARY_LAUNCHES = 8
 TRIM_SHARE = 0.1
 LEGACY_FLUSH_BYTES = 256 * MIB
-TORCH_NAMES = {
-    "fp32": "float32",
-    "f32": "float32",
-    "fp16": "float16",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "int8": "int8",
-    "int32": "int32",
-}
-# Exactly representable in its dtype, finite, and far from what a kernel computes from N(0, 1) inputs.
-SENTINELS = {"float32": -30464.0, "bfloat16": -30464.0, "float16": -30464.0, "int8": -117, "int32": -1234567}
 
 
 class TorchGraph:
@@ -48,7 +33,7 @@ class TorchGraph:
         self.graph.reset()
 
 
-class TorchDevice:
+class TorchDevice(TorchMemory):
     """The first GPU that this process may see."""
 
     def __init__(self) -> None:
@@ -58,7 +43,7 @@ class TorchDevice:
             raise DeviceError(f"torch cannot be imported: {error}", fatal=True) from None
         if not torch.cuda.is_available():
             raise DeviceError("torch sees no GPU", fatal=True)
-        self._torch = torch
+        super().__init__("cuda", _arch(torch))
         self._stream = torch.cuda.Stream()
         torch.cuda.set_stream(self._stream)
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -74,70 +59,14 @@ class TorchDevice:
         torch = self._torch
         properties = torch.cuda.get_device_properties(0)
         hip = torch.version.hip
-        arch = properties.gcnArchName.split(":")[0] if hip else f"sm_{properties.major}{properties.minor}"
         return Facts(
             gpu=properties.name,
-            arch=arch,
+            arch=_arch(torch),
             runtime=f"rocm {hip}" if hip else f"cuda {torch.version.cuda}",
             chip=chip_for(properties.name, l2_bytes=int(getattr(properties, "L2_cache_size", 0)), amd=bool(hip)),
             total_bytes=int(properties.total_memory),
             uuid=str(getattr(properties, "uuid", "")),
         )
-
-    def _dtype(self, name: str) -> Any:
-        return getattr(self._torch, TORCH_NAMES[name])
-
-    def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
-        torch, kind = self._torch, self._dtype(dtype)
-        step = -(-math.prod(shape) * kind.itemsize // ALIGN_BYTES) * ALIGN_BYTES // kind.itemsize
-        # Where a copy lies moves its time; small copies are spread out so that they do not all lie in a few pages.
-        spread = SPREAD_BYTES // (copies * ALIGN_BYTES) if copies > FEW_COPIES else 0
-        units = max(-(-step * kind.itemsize // ALIGN_BYTES), spread)
-        # An even stride would send every copy's first line to the same few memory channels.
-        step = (units | 1 if copies > FEW_COPIES else units) * ALIGN_BYTES // kind.itemsize
-        flat = torch.empty(copies * step, dtype=kind, device="cuda")
-        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        return flat.as_strided((copies, *shape), (step, *strides))
-
-    def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
-        generator = self._torch.Generator(device="cuda").manual_seed(seed % (1 << 63))
-        return tensor.normal_(0.0, scale, generator=generator)
-
-    def fill(self, tensor: Any, dtype: str) -> None:
-        tensor.fill_(SENTINELS[TORCH_NAMES[dtype]])
-
-    def untouched(self, tensor: Any, dtype: str) -> int:
-        return int((tensor == SENTINELS[TORCH_NAMES[dtype]]).sum().item())
-
-    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
-        value = out.float()
-        error = (value - reference).abs()
-        bad = (~(error <= reference.abs().mul_(tolerance.rtol).add_(tolerance.atol))).sum()
-        nonfinite = (~value.isfinite()).sum()
-        largest = error.nan_to_num_(nan=0.0, posinf=0.0).max()
-        found = self._torch.stack([bad.double(), nonfinite.double(), largest.double()]).tolist()
-        return Comparison(bad=int(found[0]), nonfinite=int(found[1]), total=out.numel(), max_abs=found[2])
-
-    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        torch = self._torch
-        sums = []
-        for tensor in tensors:
-            flat = tensor.contiguous().view(-1).view(torch.uint8)
-            wide = flat.view(torch.int32) if flat.numel() % 4 == 0 else flat
-            sums.append(wide.sum(dtype=torch.int64))
-        return tuple(int(value.item()) for value in sums)
-
-    def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
-        torch_name = str(tensor.dtype).removeprefix("torch.")
-        return tuple(tensor.shape), {full: short for short, full in reversed(TORCH_NAMES.items())}.get(
-            torch_name, torch_name
-        )
-
-    def nbytes(self, tensor: Any) -> int:
-        return int(tensor.numel() * tensor.element_size())
-
-    def copy(self, destination: Any, source: Any) -> None:
-        destination.copy_(source)
 
     def run(self, run: Run) -> None:
         run()
@@ -286,6 +215,14 @@ class TorchDevice:
         if self._torch.cuda.memory_reserved() > TRIM_SHARE * self.facts.total_bytes:
             gc.collect()
             self._torch.cuda.empty_cache()
+
+
+def _arch(torch: Any) -> str:
+    """The GPU's architecture as its compiler names it."""
+    properties = torch.cuda.get_device_properties(0)
+    if torch.version.hip:
+        return str(properties.gcnArchName.split(":")[0])
+    return f"sm_{properties.major}{properties.minor}"
 
 
 def first_line(error: BaseException) -> str:

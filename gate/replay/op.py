@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gate.replay.device import Device
+    from gate.replay.device import Memory
 
 Tensors = dict[str, Any]
+Observe = Callable[["Case", Tensors, Tensors], Tensors]
 
 ELEMENT_BYTES: dict[str, float] = {
     "fp32": 4,
@@ -24,7 +25,13 @@ ELEMENT_BYTES: dict[str, float] = {
     "fp8": 1,
     "int8": 1,
     "fp4": 0.5,
+    "uint8": 1,
+    "int32": 4,
+    "int64": 8,
 }
+
+# A sentinel cannot be told from a result in one byte: every value comes up by chance.
+NARROW = frozenset({"int8", "uint8", "fp8"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +78,33 @@ def tolerances(why: str, **limits: tuple[float, float]) -> dict[str, Tolerance]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """Shape and dtype of one tensor of one ring copy."""
+    """Shape and dtype of one tensor of one ring copy; `partial` when the op leaves a part of it as it was.
+
+    `dtype` is a key of ELEMENT_BYTES other than fp4; fp8 is the flavour of e4m3 that the GPU's matrix units take.
+    Two fp4 values share a uint8, the even one in the low half.
+    """
 
     shape: tuple[int, ...]
     dtype: str
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """The facts of one op, independent of any provider.
 
-    `inputs(case, device, copies, seed)` returns tensors with a leading axis of `copies` different random values.
+    `inputs(case, memory, copies, seed)` returns tensors with a leading axis of `copies` different random values.
     `reference(case, inputs)` takes the same stacked tensors and returns fp32 outputs computed on upcast inputs.
     `bytes_moved` and `flops` are lower bounds of one call: each input read once, each output written once.
-    `refresh` names the inputs that a launch reads directly, so that they may be replaced after `prepare`.
+    `refresh` names the inputs that a launch reads directly, so that they may be replaced after `prepare`; none where
+    every input may be laid out anew by `prepare`.
+    `observe(case, inputs, outputs)` turns raw outputs into what is compared with `reference`, by the reference's names:
+    codes times their scale, the written slots of a cache, ties put in order. Without it outputs are compared as they
+    are. `limits` are tolerances by compared name, where one differs from that of the case's dtype.
     """
 
     name: str
-    inputs: Callable[[Case, Device, int, int], Tensors]
+    inputs: Callable[[Case, Memory, int, int], Tensors]
     outputs: Callable[[Case], dict[str, Spec]]
     reference: Callable[[Case, Tensors], Tensors]
     bytes_moved: Callable[[Case], float]
@@ -97,6 +113,16 @@ class Op:
     layout: str
     refresh: tuple[str, ...]
     mutates: tuple[str, ...] = ()
+    observe: Observe | None = None
+    limits: Mapping[str, Tolerance] = field(default_factory=dict)
+
+    def observed(self, case: Case, inputs: Tensors, outputs: Tensors) -> Tensors:
+        """What is compared with the reference; all tensors have the leading axis of ring copies."""
+        return outputs if self.observe is None else self.observe(case, inputs, outputs)
+
+    def tolerance(self, case: Case, name: str) -> Tolerance:
+        """How exact the compared value `name` must be."""
+        return self.limits.get(name) or self.tolerances[case.dtype]
 
     def refusal(self, case: Case) -> str | None:
         """Why this op cannot be built for the case, or None."""

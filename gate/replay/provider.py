@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,12 +120,16 @@ def kernel(*, op: str, provider: str, dtypes: Iterable[str], **data: Any) -> Cal
 
 
 def kernels_of(module: Any) -> dict[str, KernelAdapter]:
-    """The kernels that a provider module defines, by op."""
-    return {item.op_type: item for item in vars(module).values() if isinstance(item, KernelAdapter)}
+    """The kernels that a provider module defines, by op; of a package, those of its modules."""
+    found = {item.op_type: item for item in vars(module).values() if isinstance(item, KernelAdapter)}
+    for info in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        if not info.ispkg:
+            found |= kernels_of(importlib.import_module(f"{module.__name__}.{info.name}"))
+    return found
 
 
 def adapter_from(module: Any, op_type: str) -> ProviderAdapter:
-    """What a provider module's `get_adapter(op_type)` returns. Raises NoKernel with the ops it does have."""
+    """The kernel of a provider module or package for an op. Raises NoKernel with the ops it does have."""
     kernels = kernels_of(module)
     if op_type not in kernels:
         raise NoKernel(f"{module.__name__} has no {op_type} kernel; it has {', '.join(sorted(kernels)) or 'none'}")
@@ -134,8 +139,9 @@ def adapter_from(module: Any, op_type: str) -> ProviderAdapter:
 def load_entrypoint(entrypoint: str, op_type: str) -> ProviderAdapter:
     """The adapter that `pkg.module:Attr` names: a kernel, a ProviderAdapter subclass, a factory, or an instance.
 
-    A factory is any other callable and gets the op's name. Raises ImportError if the module cannot be imported,
-    NoKernel if it has nothing for the op, TypeError if the attribute is none of these.
+    Of a package, a kernel is also found by its op's name in the package's modules, which are imported for it only
+    when one is asked for. A factory is any other callable and gets the op's name. Raises ImportError if the module
+    cannot be imported, NoKernel if it has nothing for the op, TypeError if the attribute is none of these.
     """
     module_name, separator, attribute = entrypoint.partition(":")
     if not separator or not module_name or not attribute:
@@ -147,6 +153,9 @@ def load_entrypoint(entrypoint: str, op_type: str) -> ProviderAdapter:
             raise
         raise NoKernel(f"there is no module {error.name}, so no {op_type} kernel in it") from None
     found = getattr(module, attribute, None)
+    if hasattr(module, "__path__") and (found is None or inspect.ismodule(found)):
+        # A package's module may have the name of the op whose kernel it holds.
+        found = kernels_of(module).get(attribute)
     if found is None:
         raise NoKernel(f"{module_name} has no attribute {attribute}")
     is_class = inspect.isclass(found) and issubclass(found, ProviderAdapter)

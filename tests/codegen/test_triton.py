@@ -16,7 +16,7 @@ from gate.codegen.toolchains import ToolchainError, find_triton
 from gate.replay import providers
 from tests.codegen.test_checkout import shape
 
-KERNELS = Path(providers.__file__).parent / "triton_kernels.py"
+KERNELS = Path(providers.__file__).parent / "triton" / "kernels"
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="compiles with Triton, which is not installed here"
 )

@@ -8,8 +8,10 @@ import pytest
 
 from gate import store
 from gate.commands.replay_inputs import case_of
+from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import Case, load_op
 from gate.resources import frozen_ledgers_dir
+from tests.replay.on_cpu import case_for, judged
 
 OPS = ("rmsnorm", "softmax", "vec_add", "gemm")
 
@@ -47,20 +49,6 @@ def test_a_refusal_names_what_is_missing() -> None:
     assert load_op("gemm").refusal(fp4) == "gemm has no fp32 reference tolerance for dtype fp4"
 
 
-class _Cpu:
-    """As much of a device as inputs need, on torch's CPU tensors."""
-
-    def stack(self, copies: int, shape: tuple[int, ...], dtype: str) -> Any:
-        import torch
-
-        return torch.empty((copies, *shape), dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[dtype])
-
-    def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
-        import torch
-
-        return tensor.normal_(0.0, scale, generator=torch.Generator().manual_seed(seed))
-
-
 @pytest.mark.parametrize("name", OPS)
 def test_the_reference_is_the_ops_formula(name: str) -> None:
     torch = pytest.importorskip("torch")
@@ -68,7 +56,7 @@ def test_the_reference_is_the_ops_formula(name: str) -> None:
     args = {"M": 3, "N": 40, "K": 24, "eps": 1e-5}
     dtype = "bf16" if name == "gemm" else "fp32"
     case = Case(shape_id="s", op_type=name, dtype=dtype, args=args, layout={})
-    tensors = op.inputs(case, _Cpu(), 2, 5)  # type: ignore[arg-type]
+    tensors = op.inputs(case, TorchMemory("cpu"), 2, 5)
     wide = {key: value.double() for key, value in tensors.items()}
     expected = {
         "rmsnorm": lambda: (
@@ -79,6 +67,13 @@ def test_the_reference_is_the_ops_formula(name: str) -> None:
         "gemm": lambda: torch.einsum("cmk,cnk->cmn", wide["a"], wide["b"]),
     }[name]()
     assert torch.allclose(op.reference(case, tensors)["out"].double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_pytorch_computes_what_the_op_says(name: str) -> None:
+    pytest.importorskip("torch")
+    case = case_for(name, "bf16", M=5, N=72, K=64, eps=1e-5)
+    assert judged(f"gate.replay.providers.pytorch:{name}", case) == []
 
 
 @pytest.mark.parametrize("provider", ["pytorch", "triton"])

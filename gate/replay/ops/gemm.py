@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gate.replay.device import Device
+from gate.replay.device import Memory
 from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "fp32 accumulation in another order over K, then one rounding to the output dtype; inputs are N(0, 1)"
 
 
-def inputs(case: Case, device: Device, copies: int, seed: int) -> Tensors:
-    a = device.stack(copies, (case.dim("M"), case.dim("K")), case.dtype)
-    b = device.stack(copies, (case.dim("N"), case.dim("K")), case.dtype)
-    return {"a": device.normal(a, seed), "b": device.normal(b, seed + 1)}
+def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
+    a = memory.stack(copies, (case.dim("M"), case.dim("K")), case.dtype)
+    b = memory.stack(copies, (case.dim("N"), case.dim("K")), case.dtype)
+    return {"a": memory.normal(a, seed), "b": memory.normal(b, seed + 1)}
 
 
 def outputs(case: Case) -> dict[str, Spec]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gate.replay.device import Device
+from gate.replay.device import Memory
 from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "one rounding of the output to its dtype plus fp32 sums in another order; N up to 16384 adds under 1e-5"
 
 
-def inputs(case: Case, device: Device, copies: int, seed: int) -> Tensors:
-    x = device.stack(copies, (case.dim("M"), case.dim("N")), case.dtype)
-    weight = device.stack(copies, (case.dim("N"),), case.dtype)
-    return {"x": device.normal(x, seed), "weight": device.normal(weight, seed + 1)}
+def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
+    x = memory.stack(copies, (case.dim("M"), case.dim("N")), case.dtype)
+    weight = memory.stack(copies, (case.dim("N"),), case.dtype)
+    return {"x": memory.normal(x, seed), "weight": memory.normal(weight, seed + 1)}
 
 
 def outputs(case: Case) -> dict[str, Spec]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gate.replay.device import Device
+from gate.replay.device import Memory
 from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "one rounding of the output to its dtype; exp and the fp32 sum differ by a few ulp between implementations"
 
 
-def inputs(case: Case, device: Device, copies: int, seed: int) -> Tensors:
-    x = device.stack(copies, (case.dim("M"), case.dim("N")), case.dtype)
+def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
+    x = memory.stack(copies, (case.dim("M"), case.dim("N")), case.dtype)
     # A spread of 2 makes rows peaked enough that a wrong maximum or sum shows above the tolerance.
-    return {"x": device.normal(x, seed, 2.0)}
+    return {"x": memory.normal(x, seed, 2.0)}
 
 
 def outputs(case: Case) -> dict[str, Spec]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate.replay.device import Device
+from gate.replay.device import Memory
 from gate.replay.op import Case, Op, Spec, Tensors, tolerances
 
 WHY = "the sum of two rounded inputs is rounded once"
@@ -12,10 +12,10 @@ def elements(case: Case) -> int:
     return case.dim("N") * int(case.args.get("M", 1))
 
 
-def inputs(case: Case, device: Device, copies: int, seed: int) -> Tensors:
+def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
     count = elements(case)
     return {
-        name: device.normal(device.stack(copies, (count,), case.dtype), seed + i) for i, name in enumerate(("a", "b"))
+        name: memory.normal(memory.stack(copies, (count,), case.dtype), seed + i) for i, name in enumerate(("a", "b"))
     }
 
 

@@ -1,31 +1,18 @@
-"""Kernels of our own in Triton: a baseline that is meant to be hard to beat with a day's work."""
+"""Triton kernels over rows and elements, each with the launch options that fit its shape."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
 import triton
 
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, ProviderAdapter, adapter_from, kernel
-from gate.replay.providers import triton_kernels as kernels
+from gate.replay.provider import Launch, kernel
+from gate.replay.providers.triton.common import FLOATS, torch_dtype, version
+from gate.replay.providers.triton.kernels import norm as kernels
 
-FLOATS = ("bf16", "fp16", "f16", "fp32", "f32")
-HALVES = ("bf16", "fp16", "f16")
-TORCH = {"fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "bf16": "bfloat16"}
 MAX_ROW = 65536
-
-
-def version() -> str | None:
-    """Triton's version."""
-    found: str | None = triton.__version__
-    return found
-
-
-def _dtype(case: Case) -> Any:
-    return getattr(torch, TORCH[case.dtype])
 
 
 def _row_limit(case: Case) -> str | None:
@@ -46,7 +33,7 @@ def _rms_options(case: Case) -> dict[str, Any]:
 
 
 def _compile_rmsnorm(case: Case) -> None:
-    x = _dtype(case)
+    x = torch_dtype(case)
     eps = float(case.args.get("eps", 1e-5))
     kernels.rmsnorm.warmup(x, x, x, case.dim("N"), eps, grid=(1,), **_rms_options(case))
 
@@ -79,7 +66,7 @@ def _softmax_options(case: Case) -> dict[str, Any]:
 
 
 def _compile_softmax(case: Case) -> None:
-    x = _dtype(case)
+    x = torch_dtype(case)
     kernels.softmax.warmup(x, x, case.dim("M"), case.dim("N"), grid=(1,), **_softmax_options(case))
 
 
@@ -107,7 +94,7 @@ ADD_BLOCK = 4096
 
 
 def _compile_vec_add(case: Case) -> None:
-    x = _dtype(case)
+    x = torch_dtype(case)
     count = case.dim("N") * int(case.args.get("M", 1))
     kernels.vec_add.warmup(x, x, x, count, BLOCK=ADD_BLOCK, grid=(1,), num_warps=8)
 
@@ -129,35 +116,3 @@ def vec_add(case: Case, tensors: Tensors) -> Launch:
         kernels.vec_add[grid](a, b, out, count, BLOCK=ADD_BLOCK, num_warps=8)
 
     return launch
-
-
-def _compile_gemm(case: Case) -> None:
-    x = _dtype(case)
-    m, n, k = (case.dim(name) for name in ("M", "N", "K"))
-    for config in kernels.configs_for(m, n, k):
-        kernels.gemm.warmup(x, x, x, m, n, k, grid=(1,), **config)
-
-
-@kernel(
-    op="gemm",
-    provider="triton",
-    dtypes=HALVES,
-    detail="tiled product in grouped order, the quickest of a few tile sizes",
-    compiler=_compile_gemm,
-    version=version,
-)
-def gemm(case: Case, tensors: Tensors) -> Launch:
-    a, b, out = tensors["a"], tensors["b"], tensors["out"]
-    m, n, k = (case.dim(name) for name in ("M", "N", "K"))
-    config = kernels.tuned(a, b, out)
-    grid = (triton.cdiv(m, config["BM"]) * triton.cdiv(n, config["BN"]),)
-
-    def launch() -> None:
-        kernels.gemm[grid](a, b, out, m, n, k, **config)
-
-    return launch
-
-
-def get_adapter(op_type: str) -> ProviderAdapter:
-    """The kernel for an op. Raises NoKernel."""
-    return adapter_from(sys.modules[__name__], op_type)

@@ -1,0 +1,129 @@
+"""Tensors of torch as the engine uses them, on a GPU or on the CPU: made, filled, compared and counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from gate.replay.chips import MIB
+from gate.replay.device import Comparison
+from gate.replay.op import Tolerance
+
+ALIGN_BYTES = 256
+SPREAD_BYTES = 512 * MIB
+FEW_COPIES = 64
+TORCH_NAMES = {
+    "fp32": "float32",
+    "f32": "float32",
+    "fp16": "float16",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "int8": "int8",
+    "uint8": "uint8",
+    "int32": "int32",
+    "int64": "int64",
+}
+# CDNA 3 takes another e4m3 than OCP's: one bias more, no negative zero.
+FNUZ_ARCHS = ("gfx940", "gfx941", "gfx942")
+FNUZ = "float8_e4m3fnuz"
+# Exactly representable in its dtype, finite, and far from what a kernel computes from N(0, 1) inputs.
+SENTINELS = {
+    "float32": -30464.0,
+    "bfloat16": -30464.0,
+    "float16": -30464.0,
+    "int8": -117,
+    "uint8": 171,
+    "int32": -1234567,
+    "int64": -1234567,
+}
+# The bits of a finite e4m3 value, -72 or -36 by the flavour.
+FP8_SENTINEL_BITS = 0xE9
+
+
+class TorchMemory:
+    """See the module. `place` is a torch device; `arch` decides the flavour of fp8."""
+
+    def __init__(self, place: str, arch: str = "") -> None:
+        import torch
+
+        self._torch, self._place = torch, place
+        self._names = {**TORCH_NAMES, "fp8": FNUZ if arch in FNUZ_ARCHS else TORCH_NAMES["fp8"]}
+
+    def _dtype(self, name: str) -> Any:
+        return getattr(self._torch, self._names[name])
+
+    def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
+        torch, kind = self._torch, self._dtype(dtype)
+        step = -(-math.prod(shape) * kind.itemsize // ALIGN_BYTES) * ALIGN_BYTES // kind.itemsize
+        # Where a copy lies moves its time; small copies are spread out so that they do not all lie in a few pages.
+        spread = SPREAD_BYTES // (copies * ALIGN_BYTES) if copies > FEW_COPIES else 0
+        units = max(-(-step * kind.itemsize // ALIGN_BYTES), spread)
+        # An even stride would send every copy's first line to the same few memory channels.
+        step = (units | 1 if copies > FEW_COPIES else units) * ALIGN_BYTES // kind.itemsize
+        flat = torch.empty(copies * step, dtype=kind, device=self._place)
+        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return flat.as_strided((copies, *shape), (step, *strides))
+
+    def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
+        generator = self._generator(seed)
+        if tensor.is_floating_point() and tensor.dtype.itemsize > 1:
+            return tensor.normal_(0.0, scale, generator=generator)
+        for copy in tensor:
+            # Drawn wide and rounded: no generator draws narrow floats or integers from a normal distribution.
+            wide = self._torch.empty(copy.shape, dtype=self._torch.float32, device=self._place)
+            wide.normal_(0.0, scale, generator=generator)
+            low, high = self._range(tensor.dtype)
+            copy.copy_((wide if tensor.is_floating_point() else wide.round_()).clamp_(low, high))
+        return tensor
+
+    def integers(self, tensor: Any, seed: int, low: int, high: int) -> Any:
+        return tensor.random_(low, high, generator=self._generator(seed))
+
+    def _generator(self, seed: int) -> Any:
+        return self._torch.Generator(device=self._place).manual_seed(seed % (1 << 63))
+
+    def _range(self, dtype: Any) -> tuple[float, float]:
+        limits = self._torch.finfo(dtype) if dtype.is_floating_point else self._torch.iinfo(dtype)
+        return limits.min, limits.max
+
+    def fill(self, tensor: Any, dtype: str) -> None:
+        if dtype == "fp8":
+            tensor.view(self._torch.uint8).fill_(FP8_SENTINEL_BITS)
+        else:
+            tensor.fill_(SENTINELS[TORCH_NAMES[dtype]])
+
+    def untouched(self, tensor: Any, dtype: str) -> int:
+        if dtype == "fp8":
+            return int((tensor.view(self._torch.uint8) == FP8_SENTINEL_BITS).sum().item())
+        return int((tensor == SENTINELS[TORCH_NAMES[dtype]]).sum().item())
+
+    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
+        value = out.float()
+        error = (value - reference).abs()
+        bad = (~(error <= reference.abs().mul_(tolerance.rtol).add_(tolerance.atol))).sum()
+        nonfinite = (~value.isfinite()).sum()
+        largest = error.nan_to_num_(nan=0.0, posinf=0.0).max()
+        found = self._torch.stack([bad.double(), nonfinite.double(), largest.double()]).tolist()
+        return Comparison(bad=int(found[0]), nonfinite=int(found[1]), total=out.numel(), max_abs=found[2])
+
+    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
+        torch = self._torch
+        sums = []
+        for tensor in tensors:
+            flat = tensor.contiguous().view(-1).view(torch.uint8)
+            wide = flat.view(torch.int32) if flat.numel() % 4 == 0 else flat
+            sums.append(wide.sum(dtype=torch.int64))
+        return tuple(int(value.item()) for value in sums)
+
+    def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
+        torch_name = str(tensor.dtype).removeprefix("torch.")
+        short_names = {full: short for short, full in reversed(self._names.items())}
+        return tuple(tensor.shape), short_names.get(torch_name, torch_name)
+
+    def nbytes(self, tensor: Any) -> int:
+        return int(tensor.numel() * tensor.element_size())
+
+    def copy(self, destination: Any, source: Any) -> None:
+        destination.copy_(source)

@@ -1,0 +1,24 @@
+"""What PyTorch's kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gate.replay.provider import Launch
+
+FLOATS = ("bf16", "fp16", "f16", "fp32", "f32")
+HALVES = ("bf16", "fp16", "f16")
+
+
+def version() -> str | None:
+    """torch's git commit."""
+    commit: str | None = torch.version.git_version
+    return commit
+
+
+def own_output(name: str, call: Callable[[], Any]) -> Launch:
+    """A launch whose output torch allocates, because the op takes no `out`."""
+    return lambda: {name: call()}

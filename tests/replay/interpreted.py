@@ -1,0 +1,47 @@
+"""Runs Triton kernels in its own interpreter on CPU tensors; in a process of its own, as it reads the switch once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from gate.replay.op import Case
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 600
+
+
+def findings(entrypoint_of: str, cases: Sequence[Case]) -> list[list[str]]:
+    """The texts of what is wrong with each case's values; `entrypoint_of` is a module or package of kernels."""
+    request = json.dumps({"package": entrypoint_of, "cases": [asdict(case) for case in cases]})
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.replay.interpreted"],
+        input=request,
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    answer: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main() -> None:
+    from tests.replay.on_cpu import judged
+
+    request = json.loads(sys.stdin.read())
+    cases = [Case(**case) for case in request["cases"]]
+    found = [judged(f"{request['package']}:{case.op_type}", case) for case in cases]
+    sys.stdout.write(json.dumps([[finding.text for finding in each] for each in found]) + "\n")
+
+
+if __name__ == "__main__":
+    main()
