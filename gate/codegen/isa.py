@@ -5,18 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gate.model.codegen import Metrics
-
-WAVE_LANES = 64
-SIMDS_PER_CU = 4
-MAX_WAVES = 8
-VGPRS_PER_LANE = 512
-VGPR_GRANULE = 8
-# Bytes per compute unit and allocation granule in bytes: LLVM's AMDGPU subtarget features and getLdsDwGranularity.
-LDS: Mapping[str, tuple[int, int]] = {"gfx950": (163840, 1280), "gfx942": (65536, 512)}
+from gate.model.occupancy import waves_per_simd
 
 _METADATA = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata\s*$", re.DOTALL | re.MULTILINE)
 _KERNEL_ITEM = re.compile(r"^  - (.*?)(?=^  - |^\S|\Z)", re.DOTALL | re.MULTILINE)
@@ -41,24 +34,6 @@ class IsaReading:
     metrics: Metrics
     isa_sha: str
     opcode_sha: str
-
-
-def waves_per_simd(*, vgpr: int, lds_bytes: int, workgroup_size: int, arch: str = "gfx950") -> int:
-    """Waves that fit on one SIMD at once: registers and LDS each allow a number, at most 8.
-
-    `vgpr` counts AGPRs too. Registers: 512 per lane in granules of 8 (LLVM, AMDGPUBaseInfo.cpp,
-    getNumWavesPerEUWithNumVGPRs). LDS: whole workgroups per compute unit, their waves spread over its 4 SIMDs
-    (LLVM, AMDGPUSubtarget.cpp, getOccupancyWithWorkGroupSizes). An arch that is not listed is counted as gfx950.
-    """
-    granules = -(-max(vgpr, 1) // VGPR_GRANULE)
-    by_registers = VGPRS_PER_LANE // (granules * VGPR_GRANULE)
-    capacity, granule = LDS.get(arch, LDS["gfx950"])
-    if lds_bytes == 0:
-        return max(1, min(MAX_WAVES, by_registers))
-    groups = capacity // (-(-lds_bytes // granule) * granule)
-    waves_per_group = -(-workgroup_size // WAVE_LANES)
-    by_lds = -(-groups * waves_per_group // SIMDS_PER_CU)
-    return max(1, min(MAX_WAVES, by_registers, by_lds))
 
 
 def instructions(text: str) -> Iterator[str]:

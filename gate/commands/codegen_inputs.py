@@ -15,10 +15,10 @@ import msgspec
 from gate import store
 from gate.analysis.policy_text import policy_from
 from gate.codegen import checkout, device_libs, toolchains, wheels
-from gate.codegen.isa import LDS
 from gate.codegen.keys import OPS, CompileCase, Unsupported, compile_case
 from gate.commands import machine_code
 from gate.model.codegen import CodegenRecord, CodegenThresholds, Toolchain
+from gate.model.occupancy import LDS
 from gate.model.policy import CodegenPolicy, Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape

@@ -19,8 +19,8 @@ from gate.schemas.explain import sentence
 from gate.schemas.generate import file_name
 from gate.schemas.strict import NotStrict, loads, yaml_value
 
-JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records", "regressions"})
-DOCUMENTS = frozenset({"decision", "status", "ledger_lock"})
+JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records", "regressions", "profile_choices"})
+DOCUMENTS = frozenset({"decision", "status", "ledger_lock", "diagnosis"})
 CSV = {
     "rocprofv3_kernel_trace": "profiler CSV: rocprofv3 kernel trace",
     "rocprofv3_agent_info": "profiler CSV: rocprofv3 agent list",

@@ -10,6 +10,7 @@ import msgspec
 
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision, RowFinding
+from gate.model.diagnosis import Diagnosis, ProfileChoice
 from gate.model.ledger import LedgerLock
 from gate.model.matrix import PROVIDERS, Matrix
 from gate.model.outcome import Outcome
@@ -27,6 +28,8 @@ CONTRACTS: dict[str, tuple[int, type]] = {
     "regressions": (1, RowFinding),
     "status": (1, CommitStatus),
     "ledger_lock": (1, LedgerLock),
+    "diagnosis": (1, Diagnosis),
+    "profile_choices": (1, ProfileChoice),
 }
 _SHAPE_ID = {"pattern": "^sha1:[0-9a-f]{16}$"}
 # What compiling yields; a record that says ok has it.
@@ -42,6 +45,7 @@ _TIGHTER: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
     ("CodegenRecord", None, _OK_HAS_CODE),
     ("Outcome", "shape_id", _SHAPE_ID),
     ("RowFinding", "shape_id", _SHAPE_ID),
+    ("ProfileChoice", "shape_id", _SHAPE_ID),
     ("Weight", "occurrences", {"minimum": 0}),
     ("Weight", "traffic_weight", {"minimum": 0}),
     ("Weight", "baseline_time_weight", {"minimum": 0}),

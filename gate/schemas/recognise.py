@@ -13,6 +13,7 @@ RECORD_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("benchmark_results", frozenset({"run_id", "shape_id", "provider"})),
     ("codegen_records", frozenset({"compile_key", "constexprs"})),
     ("regressions", frozenset({"shape_id", "provider", "verdict", "reasons"})),
+    ("profile_choices", frozenset({"shape_id", "provider", "profile", "reason"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "source"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "args", "stage"})),
 )
@@ -20,6 +21,7 @@ DOCUMENT_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("decision", frozenset({"gate", "decision", "rows"})),
     ("decision", frozenset({"gate", "headline", "counts"})),
     ("status", frozenset({"state", "description"})),
+    ("diagnosis", frozenset({"shape_id", "provider", "tool", "kernels"})),
     ("ledger_lock", frozenset({"files", "op_type"})),
     ("torch_trace", frozenset({"traceEvents"})),
     ("hf_config", frozenset({"hidden_size"})),

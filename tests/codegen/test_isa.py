@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gate.codegen.isa import IsaError, instructions, read_isa, waves_per_simd
+from gate.codegen.isa import IsaError, instructions, read_isa
+from gate.model.occupancy import waves_per_simd
 
 TEXT = """\
 \t.amdgcn_target "amdgcn-amd-amdhsa-unknown-gfx950"
