@@ -99,22 +99,22 @@ def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
 
 def _timing_commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
     suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
-    blocks = sum(confirm_blocks(policy))
     by_op: dict[str, list[RowFinding]] = {}
     for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
         by_op.setdefault(finding.op_type, []).append(finding)
     return tuple(
         Command(
             what=f"measure the {_rows(members)} of {op} again; BASE and HEAD: python=... of each commit",
-            line=_replay(op, members[:MOST_SHAPES], blocks),
+            line=_replay(op, members[:MOST_SHAPES], policy),
         )
         for op, members in by_op.items()
     )
 
 
-def _replay(op: str, members: Sequence[RowFinding], blocks: int) -> str:
+def _replay(op: str, members: Sequence[RowFinding], policy: Policy) -> str:
     shapes = [part for finding in members for part in ("--shape", finding.shape_id)]
-    fixed = shlex.join(["gate", "replay", "--op", op, *shapes, "--blocks", str(blocks), "--out", f"confirm-{op}"])
+    spread = ["--blocks", str(sum(confirm_blocks(policy))), "--processes", str(policy.confirm.processes)]
+    fixed = shlex.join(["gate", "replay", "--op", op, *shapes, *spread, "--out", f"confirm-{op}"])
     return f'{fixed} --base "$BASE" --head "$HEAD"'
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
+from gate import store
 from gate.commands.progress import progress
 from gate.commands.replay_inputs import Inputs, Selection, choose, read_inputs, split_list
 from gate.commands.replay_options import input_options
 from gate.commands.replay_output import collect, conclude, write_correctness, write_timed
-from gate.model.problem import Problem, WrongUsage
+from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.replay.arms import ArmSpec, parse_spec
 from gate.replay.blocks import BASE, CONTROL, HEAD
-from gate.replay.job import Settings
+from gate.replay.job import Settings, spread
 from gate.replay.journal import open_journal
 from gate.replay.machine import visible_gpus
 from gate.replay.runner import measure
@@ -30,6 +31,11 @@ from gate.resources import frozen_ledgers_dir
     "--blocks", default="4,6,8", show_default=True, help="Looks: block counts at which a clean shape may stop."
 )
 @click.option("--budget-us", type=float, default=2000.0, show_default=True, help="Device work of one graph.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 32),
+    help="Spread the blocks of --blocks over so many fresh process pairs, and stop no shape early.",
+)
 def command(method: str, blocks: str, budget_us: float, **options: Any) -> int:
     """Measure and write OUT/head/<op>/benchmark_results.jsonl (and OUT/base/<op>/ with --base)."""
     looks = parse_looks(blocks)
@@ -61,7 +67,7 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
     selection = Selection(
         providers=split_list(options["providers"]),
         stages=split_list(options["stages"]),
-        shapes=split_list(options["shapes"]),
+        shapes=named_shapes(options),
         limit=options["limit"],
     )
     jobs, left_out = choose(inputs, selection, both=both, op=options["op_from"])
@@ -69,8 +75,10 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
     header = make_header(options, inputs, arms=arms, selection=selection, measuring=(method, looks, budget_us, timing))
     journal, finished, header = open_journal(options["out"], header=header, resume=options["resume"])
     try:
-        records = {record["shape_id"]: record for record in finished}
-        waiting = [job for job in jobs if job.case.shape_id not in records]
+        done = {(record["shape_id"], record.get("process", 0)) for record in finished}
+        processes = options.get("processes")
+        parts = jobs if processes is None else spread(jobs, first=0, blocks=looks[-1], processes=processes)
+        waiting = [job for job in parts if (job.case.shape_id, job.process) not in done]
         settings = make_settings(options, header, arms=arms, measuring=(method, looks, budget_us, timing))
         with progress("replay" if timing else "correctness", len(waiting)) as step:
             session = measure(waiting, settings=settings, gpus=gpus, journal=journal, step=step)
@@ -80,6 +88,17 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
         return conclude(options["out"], rows, jobs=jobs, session=session, header=header)
     finally:
         journal.close()
+
+
+def named_shapes(options: dict[str, Any]) -> tuple[str, ...]:
+    """The shape ids of --shape and --shapes-from. Raises UnusableInput for a file that names none."""
+    listed: list[str] = []
+    for path in options.get("shapes_from") or ():
+        found = store.read_bytes(path).decode("utf-8", "replace").split()
+        if not found:
+            raise UnusableInput(Problem(what="names no shape", file=str(path), fix="one shape_id a line"))
+        listed += found
+    return tuple(dict.fromkeys((*split_list(options["shapes"]), *listed)))
 
 
 def parse_arms(options: dict[str, Any]) -> dict[str, ArmSpec]:
@@ -120,6 +139,7 @@ def make_header(
             "seed": options["seed"],
             "measuring": [measuring[0], list(measuring[1]), measuring[2], measuring[3]],
             "simulate": options["simulate"],
+            "processes": options.get("processes"),
         },
     }
 
@@ -144,7 +164,8 @@ def make_settings(
         method=method,
         looks=looks,
         budget_us=budget_us,
-        lanes=options["lanes"],
+        lanes=options.get("processes") or options["lanes"],
+        pinned=options.get("processes") is not None,
         timing=timing,
         drift=options["drift"],
         timeouts={name: limit * options["watchdog"] for name, limit in plain.timeouts.items()},

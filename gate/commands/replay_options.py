@@ -28,6 +28,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--providers", multiple=True, help="Only these baselines (repeat, or join with commas)."),
         click.option("--stages", multiple=True, help="Only shapes of these stages."),
         click.option("--shape", "shapes", multiple=True, help="Only these shape ids."),
+        click.option("--shapes-from", type=FILE, multiple=True, help="Only the shape ids in this file, one a line."),
         click.option("--limit", type=click.IntRange(min=1), help="At most this many shapes."),
         click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
         click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out."),

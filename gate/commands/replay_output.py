@@ -14,7 +14,7 @@ from gate.model.outcome import Outcome, Status
 from gate.model.problem import Exit, Problem, UnusableInput
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import Job
-from gate.replay.journal import JOURNAL, read_lines
+from gate.replay.journal import JOURNAL, merged, read_lines
 from gate.replay.machine import Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.samples import encode_samples, sample_rows
@@ -31,7 +31,7 @@ def collect(
 ) -> dict[str, list[Outcome]]:
     """Every row of each side, from the journal, and the samples and manifest written beside them."""
     lines = read_lines(out / JOURNAL)
-    records = {line["shape_id"]: line for line in lines if "shape_id" in line}
+    records = merged(line for line in lines if "shape_id" in line)
     facts = {
         "session_id": header["session_id"],
         "seed": header["seed"],

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One shape and all its arms. `op` overrides where the op is defined (`module:ATTR`)."""
+    """One shape and all its arms. `op` overrides where the op is defined (`module:ATTR`).
+
+    `blocks` names the blocks [first, stop) that one fresh process pair, numbered `process`, measures; without it the
+    shape is measured look by look until it is clearly clean.
+    """
 
     case: Case
     targets: tuple[Target, ...]
     op: str | None = None
+    process: int = 0
+    blocks: tuple[int, int] | None = None
 
     def of_side(self, side: str) -> list[Arm]:
         """The job's arms on one side."""
@@ -58,7 +64,8 @@ class Settings:
 
     `secret` seeds the input values and is drawn anew per run, so that no kernel can know them; `seed` only orders
     the blocks. `timing` off means a correctness pass. `drift` is the fraction by which
-    a canary may move before the session stops.
+    a canary may move before the session stops. `pinned`: lane i measures the jobs of process i and no others, so that
+    as many process pairs as lanes share a session.
     """
 
     session_id: str
@@ -71,6 +78,7 @@ class Settings:
     looks: tuple[int, ...] = (4, 6, 8)
     budget_us: float = GRAPH_BUDGET_US
     lanes: int = 2
+    pinned: bool = False
     timing: bool = True
     drift: float = CANARY_DRIFT
     timeouts: Mapping[str, float] = field(default_factory=lambda: dict(TIMEOUTS))
@@ -117,6 +125,18 @@ class ArmResult:
     def as_dict(self) -> dict[str, Any]:
         """For the journal."""
         return asdict(self)
+
+
+def spread(jobs: Sequence[Job], *, first: int, blocks: int, processes: int) -> list[Job]:
+    """Every shape once for each of `processes` process pairs, which share `blocks` blocks from `first` on evenly."""
+    each, rest = divmod(blocks, processes)
+    sizes = [size for size in (each + (number < rest) for number in range(processes)) if size]
+    starts = [first + sum(sizes[:number]) for number in range(len(sizes))]
+    return [
+        replace(job, process=number, blocks=(start, start + size))
+        for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        for job in jobs
+    ]
 
 
 def side_of(*, provider: str, candidate: str) -> tuple[str, ...]:

@@ -101,6 +101,44 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(raw) for raw in whole_lines(path)]
 
 
+def merged(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """One record per shape, in order of appearance: the blocks of its process pairs one after another.
+
+    An arm that failed in one process has failed; its reason is that process's.
+    """
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        parts.setdefault(record["shape_id"], []).append(record)
+    return {shape_id: _joined(sorted(found, key=_process)) for shape_id, found in parts.items()}
+
+
+def _process(record: dict[str, Any]) -> int:
+    number: int = record.get("process", 0)
+    return number
+
+
+def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(found) == 1:
+        return found[0]
+    names = dict.fromkeys(name for record in found for name in record["arms"])
+    arms = {name: _arm([record["arms"][name] for record in found if name in record["arms"]]) for name in names}
+    environments = {side: value for record in reversed(found) for side, value in record["environments"].items()}
+    cold = all(record["cold_proven"] for record in found)
+    raw = [visit for record in found for visit in record["raw"]]
+    return {**found[0], "arms": arms, "environments": environments, "cold_proven": cold, "raw": raw}
+
+
+def _arm(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    chosen = next((part for part in parts if part["status"] != "ok"), parts[0])
+    return {
+        **chosen,
+        "visits": [block for part in parts for block in part["visits"]],
+        "processes": [number for part in parts for number in part["processes"]],
+        "notes": [note for part in parts for note in part["notes"]],
+        "gpu_us": sum(part["gpu_us"] for part in parts),
+    }
+
+
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     before, after = old.get("fingerprint"), new["fingerprint"]
     if not isinstance(before, dict):

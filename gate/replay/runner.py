@@ -38,23 +38,18 @@ def measure(
     session, when a canary drifts by more than 3%.
     """
     started = time.perf_counter()
-    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    for job in jobs:
-        waiting.put(job)
     machines = [Machine(gpu=gpu) for gpu in gpus]
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
-    places = [(machine, f"gpu{machine.gpu or 0}-lane{lane}") for lane in range(settings.lanes) for machine in machines]
-    count = min(len(places), len(jobs))
+    places = _places(jobs, machines, settings)
     shared = _Shared(
         settings=settings,
-        waiting=waiting,
         journal=journal,
         step=step,
         session=session,
-        ready=threading.Barrier(max(count, 1)),
+        ready=threading.Barrier(max(len(places), 1)),
     )
-    lanes = [threading.Thread(target=shared.lane, args=place, daemon=True) for place in places[:count]]
+    lanes = [threading.Thread(target=shared.lane, args=place, daemon=True) for place in places]
     for lane in lanes:
         lane.start()
     try:
@@ -70,12 +65,33 @@ def measure(
     return session
 
 
+Waiting = queue.SimpleQueue[Job]
+
+
+def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings) -> list[tuple[Machine, str, Waiting]]:
+    """The lanes that have work: its GPU, its name, and where it takes its jobs from.
+
+    The lanes of a session share one queue. Pinned lanes have one each, and a shape stays on one GPU.
+    """
+    common: Waiting = queue.SimpleQueue()
+    own: dict[tuple[int, int], Waiting] = {}
+    shapes = {job.case.shape_id: None for job in jobs}
+    gpu_of = {shape_id: number % len(machines) for number, shape_id in enumerate(shapes)}
+    for job in jobs:
+        place = (job.process % settings.lanes, gpu_of[job.case.shape_id])
+        (own.setdefault(place, queue.SimpleQueue()) if settings.pinned else common).put(job)
+    every = [(lane, gpu) for lane in range(settings.lanes) for gpu in range(len(machines))]
+    used = [place for place in every if place in own] if settings.pinned else every[: len(jobs)]
+    return [
+        (machines[gpu], f"gpu{machines[gpu].gpu or 0}-lane{lane}", own.get((lane, gpu), common)) for lane, gpu in used
+    ]
+
+
 @dataclass(slots=True, kw_only=True)
 class _Shared:
     """What the lanes share; `lane` is a thread's body."""
 
     settings: Settings
-    waiting: queue.SimpleQueue[Job]
     journal: Journal
     step: Callable[[str], None]
     session: Session
@@ -84,10 +100,10 @@ class _Shared:
     fault: BaseException | None = None
     writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def lane(self, machine: Machine, name: str) -> None:
+    def lane(self, machine: Machine, name: str, waiting: Waiting) -> None:
         crew = Crew(self.settings, name=name, gpu=machine.gpu)
         try:
-            self._serve(crew, machine)
+            self._serve(crew, machine, waiting)
         except NoDevice as error:
             self._fail(UnusableInput(Problem(what=f"no GPU: {error}", file="", fix=NO_GPU_FIX)))
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread, which raises it
@@ -101,11 +117,11 @@ class _Shared:
         self.halt.set()
         self.ready.abort()
 
-    def _serve(self, crew: Crew, machine: Machine) -> None:
+    def _serve(self, crew: Crew, machine: Machine, waiting: Waiting) -> None:
         prepared = False
         while not self.halt.is_set():
             try:
-                job = self.waiting.get_nowait()
+                job = waiting.get_nowait()
             except queue.Empty:
                 return
             if not prepared:
@@ -117,11 +133,14 @@ class _Shared:
     def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
         sides = list(dict.fromkeys(target.arm.side for target in job.targets))
+        together = False
         for attempt in range(START_TRIES):
             try:
                 crew.start(sides)
-                # Nobody measures while another lane still creates its GPU contexts.
-                self.ready.wait()
+                if not together:
+                    # Nobody measures while another lane still creates its GPU contexts.
+                    self.ready.wait()
+                    together = True
                 with machine.token.hold():
                     self._self_test(crew, machine, sides[0])
                 return
@@ -149,8 +168,12 @@ class _Shared:
     def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)
         run.run()
+        if run.context_lost:
+            # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.
+            self._answers(crew, machine, job.targets[0].arm.side)
         record = {
             "shape_id": job.case.shape_id,
+            "process": job.process,
             "gpu": machine.gpu,
             "floor_us": machine.floor_us,
             "cold_proven": machine.coldness.get("verdict", "not tested") is None,
@@ -163,6 +186,25 @@ class _Shared:
             machine.shapes += 1
             self.journal.append(record)
             self.step(f"{job.case.op_type} {' '.join(f'{k}={v}' for k, v in job.case.args.items())}")
+
+    def _answers(self, crew: Crew, machine: Machine, side: str) -> None:
+        """Raises UnusableInput when the GPU no longer answers a fresh process."""
+        reason = "its workers die"
+        for _ in range(START_TRIES):
+            try:
+                crew.bury(side)
+                crew.start([side])
+                with machine.token.hold():
+                    reply = crew.ask(side, {"do": "canary"})
+                if reply["status"] == "ok":
+                    return
+                reason = reply["reason"]
+            except NoDevice as error:
+                reason = str(error)
+            except SideLost as lost:
+                reason = lost.death.reason
+        what = f"the GPU no longer answers: {reason}"
+        raise UnusableInput(Problem(what=what, file="", fix="see the driver's log, then --resume"))
 
     def _watch(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Integrity check 7 over the session: a canary that stays 3% off after a pause ends it."""

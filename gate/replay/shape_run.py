@@ -45,10 +45,14 @@ class ShapeRun:
     raw: list[Reply] = field(default_factory=list)
     spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     kills: Counter[Arm] = field(default_factory=Counter)
+    context_lost: bool = False
 
     def run(self) -> None:
         """Measures every arm, look by look. Each arm ends `ok` or with its reason; no other arm suffers."""
         self.results = {target.arm: ArmResult() for target in self.job.targets}
+        if self.job.blocks is not None:
+            self._look(self.job.process, range(*self.job.blocks))
+            return
         looks = self.settings.looks if self.settings.timing else (1,)
         start = 0
         for look, stop in enumerate(looks):
@@ -265,6 +269,7 @@ class ShapeRun:
         result.capture_error = reply.get("capture_error")
         if reply.get("fatal"):
             # The process's GPU context is lost; whoever shares it starts afresh.
+            self.context_lost = True
             raise _ContextLost(arm.side)
         return False
 
