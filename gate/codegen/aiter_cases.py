@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gate.codegen.families.kernel import Part, Refusal, element, positive
+from gate.binding.families.kernel import Part, Refusal, element, positive
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gate.codegen.families import attention, conv, gemm, moe, norm, quant
-from gate.codegen.families.kernel import Kernel, Part, Refusal
-from gate.codegen.families.ledger import SHAPES
+from gate.binding.families import attention, conv, gemm, moe, norm, quant
+from gate.binding.families.kernel import Kernel, Part, Refusal
+from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape

@@ -20,7 +20,7 @@ from gate.codegen.toolchains import HERE, environment, find_toolchain, is_checko
 from gate.model.codegen import CodegenRecord, Toolchain
 
 WORKER = HERE / "worker.py"
-BIND = HERE / "bind.py"
+BIND = HERE.parent / "binding" / "bind.py"
 TRITON_WORKER = HERE / "triton_worker.py"
 AITER_LAUNCHES = HERE / "aiter_launches.py"
 STAND_IN = HERE / "torch_stand_in.py"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from gate.codegen.families.kernel import Part
+from gate.binding.families.kernel import Part
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gate.codegen.families.kernel import Part
+from gate.binding.families.kernel import Part
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import Constexpr
 from gate.model.shape import Shape

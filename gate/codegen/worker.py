@@ -57,7 +57,7 @@ def load_by_path(name: str, path: Path) -> ModuleType:
     return module
 
 
-bind = load_by_path("bind", HERE / "bind.py")
+bind = load_by_path("bind", HERE.parent / "binding" / "bind.py")
 Unsupported: type[Exception] = bind.Unsupported
 
 

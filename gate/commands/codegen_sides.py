@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from gate import store
-from gate.codegen.families.ledger import SHAPES
+from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import OPS
 from gate.commands import machine_code
 from gate.commands.codegen_inputs import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from gate.model.codegen import Constexpr
+# What may be compiled into a kernel, as records spell it (gate.model.codegen), which workers do not import.
+Constexpr = int | float | bool | str
 
 ROWS = 4
 FLY_DTYPE: Mapping[str, str] = {"fp16": "f16", "fp32": "f32"}
@@ -16,7 +16,8 @@ Tensor = list[Any]
 Constexprs = Mapping[str, Constexpr]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Part:
     """One launch: all of `values` and what it has of `offers` go to the builder by name, the rest to its launcher.
 
     `modules`, `builders` and `launchers` are names to try in order, for a checkout may be older or newer; without
@@ -27,14 +28,15 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...]
     builders: tuple[str, ...] = ()
     launchers: tuple[str, ...] = ()
-    values: dict[str, Any] = {}
-    offers: dict[str, Any] = {}
-    tensors: dict[str, Tensor] = {}
-    scalars: dict[str, Any] = {}
-    made: dict[str, dict[str, Any]] = {}
+    values: dict[str, Any] = field(default_factory=dict)
+    offers: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    scalars: dict[str, Any] = field(default_factory=dict)
+    made: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Kernel(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
     """One op of a checkout. `parts` says how a case is launched, `cases` are (dtype, constexprs) that stand for it.
 
     `occupancy_bound` declares that the op hides latency behind other waves: a lost wave then fails.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gate.codegen.families.kernel import Constexprs, Kernel, Part
-from gate.model.codegen import Constexpr
+from gate.binding.families.kernel import Constexpr, Constexprs, Kernel, Part
 
 BF16 = "kernels.conv.conv3d_implicit"
 FP8 = "kernels.conv.conv3d_implicit_fp8"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part
-from gate.codegen.families.norm import QUANTS
+from gate.binding.families.kernel import ROWS, Constexprs, Kernel, Part
+from gate.binding.families.norm import QUANTS
 
 MODULE = "kernels.mega_moe.quant"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Tensor
-from gate.model.codegen import Constexpr
+from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Part, Tensor
 
 BLOCKS = 32
 ONE: Tensor = ["f32", [1]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gate.codegen.families.kernel import Constexprs, Kernel, Part
-from gate.model.codegen import Constexpr
+from gate.binding.families.kernel import Constexpr, Constexprs, Kernel, Part
 
 ONE_BYTE = ("fp8", "int8", "int4")
 # What the kernels call a 16-bit input.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gate.codegen import bind
+from gate.binding import bind
 
 # Only their names are read, as FlyDSL's are.
 Tensor = Pointer = Int32 = Int64 = Float32 = Stream = Any

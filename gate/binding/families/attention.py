@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gate.codegen.families import paged
-from gate.codegen.families.kernel import ROWS, Constexprs, Kernel, Part, Tensor
-from gate.model.codegen import Constexpr
+from gate.binding.families import paged
+from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Part, Tensor
 
 BLOCKS = 32
 ONE: Tensor = ["f32", [1]]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gate.codegen.families.gemm import SMALL, WIDE
-from gate.codegen.families.kernel import Refusal, element, positive
-from gate.codegen.families.paged import PAGED, PERSISTENT
-from gate.model.codegen import Constexpr
+from gate.binding.families.gemm import SMALL, WIDE
+from gate.binding.families.kernel import Constexpr, Refusal, element, positive
+from gate.binding.families.paged import PAGED, PERSISTENT
 
 Args = Mapping[str, Any]
 Found = tuple[str, str, dict[str, Constexpr]]
