@@ -15,7 +15,7 @@ from gate.model.text import one_line
 
 # verb -> (module that defines `command`, one-line help). Listing the verbs must import none of the modules.
 VERBS: dict[str, tuple[str, str]] = {
-    "run": ("gate.commands.run", "The main job: compile the frozen ledgers, judge, report."),
+    "run": ("gate.commands.run", "The main job: compile or measure the frozen ledgers, judge, report."),
     "judge": ("gate.commands.judge", "Judge head results against base results over a ledger."),
     "policy": ("gate.commands.policy", "Show or check the policy that judges."),
     "ledger": ("gate.commands.ledger", "Import, freeze, check, show and compare shape ledgers."),
@@ -25,6 +25,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "selftest": ("gate.commands.selftest", "False alarms and power of the judge, beside other rules."),
     "report": ("gate.commands.report", "Summaries, coverage and the HTML report of a judged run."),
     "baseline": ("gate.commands.baseline", "Record, promote, show and compare stored baselines."),
+    "history": ("gate.commands.history", "Keep the rows of all runs; show their series, noise and changes."),
     "artifact": ("gate.commands.artifact", "Hand results over to the trusted job, take them in, judge them."),
     "publish": ("gate.commands.publish", "Post a decision to GitHub: comment, status, summary, annotations."),
     "doctor": ("gate.commands.doctor", "Say what is wrong with a GPU node and how to mend it."),
