@@ -24,6 +24,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "correctness": ("gate.commands.correctness", "Check outputs on this machine's GPUs, without timing."),
     "selftest": ("gate.commands.selftest", "False alarms and power of the judge, beside other rules."),
     "report": ("gate.commands.report", "Summaries, coverage and the HTML report of a judged run."),
+    "profile": ("gate.commands.profile", "Profile one shape and provider, or read existing traces."),
     "baseline": ("gate.commands.baseline", "Record, promote, show and compare stored baselines."),
     "history": ("gate.commands.history", "Keep the rows of all runs; show their series, noise and changes."),
     "artifact": ("gate.commands.artifact", "Hand results over to the trusted job, take them in, judge them."),

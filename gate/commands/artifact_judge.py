@@ -75,7 +75,7 @@ def _if_there(path: Path) -> Path | None:
 
 def read(places: Mapping[str, Path], *, root: Path, arch: str) -> Taken:
     """The rows of each place that exists. Raises UnusableInput for a refused codegen record."""
-    base = _results(places["base_results"]) or _stored_results(root, arch)
+    base = _results(places["base_results"]) or stored_results(root, arch)
     base_code = _code(places["base_code"]) or store.read_codegen(
         sorted(root.glob(f"*/baselines/{arch}/{store.CODEGEN_FILE}"))
     )
@@ -93,7 +93,8 @@ def _results(path: Path) -> Results | None:
     return store.read_results(path) if path.is_file() else None
 
 
-def _stored_results(root: Path, arch: str) -> Results:
+def stored_results(root: Path, arch: str) -> Results:
+    """The stored baselines of one architecture or GPU under `root`."""
     files = sorted(root.glob(f"*/baselines/{arch}/{store.RESULTS_FILE}"))
     return judge_files.merged(store.read_results(file) for file in files)
 

@@ -67,7 +67,7 @@ def side_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--wheel", help="A flydsl version instead, installed once into a managed environment."),
         click.option("--kernels", type=FOLDER, help="Kernels to compile. Default: the gate's canaries."),
         click.option("--flydsl-checkout", type=FOLDER, help="A FlyDSL checkout: its kernels instead."),
-        click.option("--base", type=FOLDER, help="Folder of base's records. Default: the baselines of the ledgers."),
+        click.option("--base", help="Folder of base's records; by default the ledgers'. With --replay: SPEC of base."),
         click.option("--base-checkout", type=FOLDER, help="Compile base now, from this FlyDSL checkout."),
         click.option("--base-python", help="Compile base now, with the flydsl of this interpreter."),
         click.option("--base-wheel", help="Compile base now, with this flydsl version."),

@@ -1,4 +1,4 @@
-"""`gate run`: the main job, from the frozen ledgers to a rendered decision."""
+"""`gate run`: the main job, from the frozen ledgers to a rendered decision; with --replay it measures on GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from gate import store
 from gate.codegen.diff import compare_all
-from gate.commands import codegen_sides, judge_files, judged, machine_code
+from gate.commands import codegen_sides, judge_files, judged, machine_code, timed_options
 from gate.commands.codegen_inputs import thresholds
 from gate.commands.codegen_show import write_pages
 from gate.commands.ledger_files import lock_problems, op_folders
@@ -49,20 +49,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool
 
 
-@click.command(short_help="The main job: compile the frozen ledgers, judge, report.")
+@click.command(short_help="The main job: compile or measure the frozen ledgers, judge, report.")
 @click.option("--out", type=FOLDER, default=Path("gate-out"), show_default=True, help="Folder for all that is written.")
 @click.option(
     "--op",
     "ops",
     multiple=True,
-    help="An op of the ledgers, or all; may be repeated. Default: those that the kernels have code for.",
+    help="An op of the ledgers, or all; may be repeated. Default: those that the kernels have code for, or that the "
+    "candidate serves.",
 )
 @click.option("--shape", "shapes", multiple=True, help="A shape_id; may be repeated. Default: all of the op.")
 @click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl. Default: ./frozen_ledgers or ours.")
 @codegen_sides.side_options
+@timed_options.timed_options
 @click.option("--policy", type=FILE, help=f"Policy. Default: {POLICY_FILE} beside the ledgers, if there.")
 @click.option("--waivers", type=FILE, help=f"Waivers. Default: {WAIVERS_FILE} beside the ledgers, if there.")
-@click.option("--resume", is_flag=True, help="Go on after an interruption: keep what is compiled in --out.")
+@click.option("--resume", is_flag=True, help="Go on after an interruption: keep what is finished in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print decision.json instead of the summary.")
 def command(
     out: Path,
@@ -79,11 +81,24 @@ def command(
 
     The kernels are the gate's canaries, or those of --flydsl-checkout. Base is the stored baseline, the records in
     --base, or compiled now: --base-checkout, --base-python or --base-wheel; what these leave open is as for head.
+    Nothing is launched and no time is taken: no GPU is needed.
 
-    Nothing is launched and no time is taken: no GPU is needed. Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong
-    usage.
+    With --replay it measures instead: --head SPEC, --base SPEC and the baselines in one session on this machine's
+    GPUs, look by look; suspects again in fresh processes; then it judges times, with the machine code as evidence.
+    Without --base only the standing against the baselines is told.
+
+    Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong usage.
     """
     root = ledgers or default_ledgers()
+    timed = timed_options.taken(sources)
+    if timed is not None:
+        common = {"ledgers": root, "out": out, "limits": Limits(ops=ops, shapes=shapes), "resume": resume}
+        rules = {
+            "policy": policy or _if_there(root / POLICY_FILE),
+            "waivers": waivers or _if_there(root / WAIVERS_FILE),
+        }
+        return measured(timed, sources, common | rules, as_json=as_json)
+    sources["base"] = FOLDER.convert(sources["base"], None, None) if sources["base"] is not None else None
     job = Job(
         ledgers=root,
         out=out,
@@ -97,6 +112,18 @@ def command(
         decision = guarded(job)
     judged.show(decision, out, as_json=as_json)
     return judged.EXITS[decision.gate]
+
+
+def measured(timed: dict[str, Any], sources: dict[str, Any], common: dict[str, Any], *, as_json: bool) -> int:
+    """The run on GPUs; its exit code."""
+    from gate.commands import timed_run
+
+    job = timed_run.TimedJob(base=sources["base"], timed=timed, sources={**sources, "base": None}, **common)
+    with store.output_lock(job.out):
+        decision = timed_run.run(job)
+    judged.show(decision, job.out, as_json=as_json)
+    posted = timed_run.publish(job) if timed["publish"] else 0
+    return judged.EXITS[decision.gate] or posted
 
 
 def default_ledgers() -> Path:

@@ -82,6 +82,7 @@ SENTENCES: dict[str, str] = {
     "nothing_compared": "no row could be compared with the base",
     "no_kernel_changed": "no file was changed that a kernel could see",
     "run_unfinished": "the run that measured did not end well",
+    "not_finished": "the run broke off before everything was measured",
     "first_run": "there is no baseline yet, so nothing could be compared",
     "coverage": "fewer rows were judged than the policy asks for",
     "partial_run": "the run did not finish every row",

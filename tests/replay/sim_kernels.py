@@ -70,11 +70,11 @@ def _us(case: Case) -> float:
     return float(case.args.get("us", US))
 
 
-def honest_kernel(provider: str, factor: float = 1.0) -> ProviderAdapter:
+def honest_kernel(provider: str, factor: float = 1.0, op: str = "rmsnorm") -> ProviderAdapter:
     def bind(case: Case, tensors: Tensors) -> Launch:
         return lambda: launch_work(tensors, us=_us(case) * factor)
 
-    return kernel(op="rmsnorm", provider=provider, dtypes=DTYPES, detail="simulated")(bind)
+    return kernel(op=op, provider=provider, dtypes=DTYPES, detail="simulated")(bind)
 
 
 good = honest_kernel("flydsl")
@@ -84,8 +84,11 @@ rival = honest_kernel("triton", 0.9)
 
 def arm(op_type: str) -> ProviderAdapter:
     """Head or base: the factor comes from the arm's own environment."""
-    del op_type
-    return honest_kernel("flydsl", float(os.environ.get("SIM_FACTOR", "1.0")))
+    return honest_kernel("flydsl", float(os.environ.get("SIM_FACTOR", "1.0")), op_type)
+
+
+def rival_of(op_type: str) -> ProviderAdapter:
+    return honest_kernel("triton", 0.9, op_type)
 
 
 def _kernel(function: Any) -> ProviderAdapter:

@@ -1,0 +1,91 @@
+"""What a timed run says of itself, so that several of them can be put together: which part, of what, measured how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gate import store
+from gate.commands.timed_session import METHOD, Measured, unmeasured
+from gate.commands.timed_work import Work
+from gate.model.outcome import Outcome
+from gate.model.policy import Policy
+from gate.model.problem import Problem, UnusableInput
+from gate.replay.blocks import HEAD
+
+PART_FILE = "part.json"
+SCHEMA = "gate.part/1"
+MACHINE_FIELDS = ("gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One run's own account. `shard` is K/N, 1/1 for a whole run; `engine` what must be equal to be put together.
+
+    `machine` holds, per field of the stack, every value that occurs in head's rows; `problems` why it ended early.
+    """
+
+    schema: str = SCHEMA
+    shard: str
+    shapes: tuple[str, ...]
+    missing: tuple[str, ...]
+    ledgers: dict[str, str]
+    candidates: dict[str, str]
+    commits: dict[str, str | None]
+    machine: dict[str, tuple[str, ...]]
+    engine: dict[str, Any]
+    scope: str
+    finished: bool
+    problems: tuple[str, ...] = ()
+
+
+def write(out: Path, work: Work, found: Measured, timed: Mapping[str, Any], *, policy: Policy) -> None:
+    """part.json of a run that measured."""
+    missing = unmeasured(work, found.rows)
+    store.write_json(
+        out / PART_FILE,
+        Part(
+            shard=timed["shard"] or "1/1",
+            shapes=tuple(shape.shape_id for shape in work.inputs.shapes),
+            missing=tuple(missing),
+            ledgers=dict(sorted(work.inputs.hashes.items())),
+            candidates={op: matrix.candidate_provider for op, matrix in sorted(work.inputs.matrices.items())},
+            commits={side: spec.commit for side, spec in sorted(work.arms.items())},
+            machine=machine_of(found.rows[HEAD]),
+            engine=engine_of(work, timed, policy=policy),
+            scope=work.scope,
+            finished=not missing and not found.broken,
+            problems=tuple(problem.what for problem in found.broken),
+        ),
+    )
+
+
+def engine_of(work: Work, timed: Mapping[str, Any], *, policy: Policy) -> dict[str, Any]:
+    """The settings that decide what a time means."""
+    return {
+        "method": METHOD,
+        "looks": list(policy.screen.looks),
+        "confirm_processes": policy.confirm.processes,
+        "budget_us": timed["budget_us"],
+        "both": work.both,
+        "providers": list(work.selection.providers),
+        "simulate": timed["simulate"] is not None,
+    }
+
+
+def machine_of(rows: list[Outcome]) -> dict[str, tuple[str, ...]]:
+    """Every value of the stack's fields."""
+    found = {name: {str(value) for row in rows if (value := getattr(row, name))} for name in MACHINE_FIELDS}
+    return {name: tuple(sorted(values)) for name, values in found.items()}
+
+
+def read(folder: Path) -> Part:
+    """The account in `folder`. Raises UnusableInput if there is none, or it is not one."""
+    path = folder / PART_FILE
+    try:
+        return msgspec.json.decode(store.read_bytes(path), type=Part)
+    except msgspec.DecodeError as error:
+        problem = Problem(what=f"not the account of a run: {error}", file=str(path), fix="write it with gate run")
+        raise UnusableInput(problem) from None

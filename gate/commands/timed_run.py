@@ -1,0 +1,237 @@
+"""`gate run --replay`: measure, confirm, judge, report, publish; what is finished is never measured twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gate import store
+from gate.analysis.judge import Inputs, judge
+from gate.commands import judge_files, judged, timed_code, timed_part
+from gate.commands.artifact_judge import stored_results, uncontradicted
+from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, Rows, measure_all, unmeasured
+from gate.commands.timed_work import Work, read_work
+from gate.model.decision import CodeEvidence, Command, Decision, RowFinding
+from gate.model.ledger import Ledger
+from gate.model.outcome import Outcome, Results
+from gate.model.policy import Policy
+from gate.model.problem import Problem, UnusableInput
+from gate.model.waiver import Waiver
+from gate.replay.blocks import BASE, HEAD
+
+STATE_FILE = "run.json"
+HEAD_ROWS, BASE_ROWS = "results", "base_results"
+MOST_NAMED = 20
+
+
+class TimedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A timed run: `timed` are the values of `timed_options`, `sources` those of `codegen_sides.side_options`."""
+
+    ledgers: Path
+    out: Path
+    limits: Any
+    base: str | None
+    timed: dict[str, Any]
+    sources: dict[str, Any]
+    policy: Path | None
+    waivers: Path | None
+    resume: bool
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judgement needs beside the rows."""
+
+    work: Work
+    policy: Policy
+    waivers: tuple[Waiver, ...]
+    today: date
+
+
+def run(job: TimedJob) -> Decision:
+    """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised."""
+    frame = Frame(
+        work=read_work(job.ledgers, job.limits, job.timed, base=job.base),
+        policy=judge_files.read_policy(job.policy),
+        waivers=judge_files.read_waivers(job.waivers),
+        today=begin(job.out, resume=job.resume),
+    )
+    judged.clear(job.out)
+    try:
+        decision = decide(job, frame)
+    except UnusableInput as error:
+        judged.write(judged.unusable(error.problems), job.out)
+        raise
+    judged.write(decision, job.out)
+    write_reports(job.out)
+    return decision
+
+
+def begin(out: Path, *, resume: bool) -> date:
+    """The day that waivers are held against: that of the first call, also where a later one goes on.
+
+    Raises UnusableInput where `out` holds a run and this one does not say that it goes on with it.
+    """
+    path = out / STATE_FILE
+    if path.exists() or (out / REPLAY_FOLDER).exists():
+        if not resume:
+            fix = "give --resume to go on with it, or another --out"
+            raise UnusableInput(Problem(what="already holds a run", file=str(out), fix=fix))
+        if path.exists():
+            return msgspec.json.decode(store.read_bytes(path), type=dict[str, date])["day"]
+    day = datetime.now(UTC).date()
+    store.write_json(path, {"day": day})
+    return day
+
+
+def decide(job: TimedJob, frame: Frame) -> Decision:
+    """Measure, compile, judge."""
+    work = frame.work
+
+    def screen(rows: Rows) -> Sequence[RowFinding]:
+        return judge(inputs(frame, rows[HEAD], rows.get(BASE))).rows
+
+    found = measure_all(job.out, work, job.timed, policy=frame.policy, judge=screen, resume=job.resume)
+    write_rows(job.out, work, found)
+    tell(found)
+    code = timed_code.evidence(
+        job.sources,
+        work,
+        frame.policy,
+        ledgers=job.ledgers,
+        out=job.out,
+        wanted=job.timed["code"],
+        resume=job.resume,
+    )
+    decision = judge_rows(frame, found, root=job.ledgers, code=code)
+    timed_part.write(job.out, work, found, job.timed, policy=frame.policy)
+    return decision
+
+
+def judge_rows(frame: Frame, found: Measured, *, root: Path, code: Mapping[str, CodeEvidence]) -> Decision:
+    """The decision on what was measured; without a base of this session it is held against the stored one."""
+    head, base = found.rows[HEAD], found.rows.get(BASE)
+    again = None if found.confirm is None else (found.confirm[BASE], found.confirm[HEAD])
+    stored = () if base is not None else _stored(root, head)
+    decision = judge(inputs(frame, head, base or stored, confirm=again, code=code))
+    decision = uncontradicted(decision)
+    decision = msgspec.structs.replace(
+        decision, scope=frame.work.scope, commands=tuple(pasteable(decision.commands, frame.work))
+    )
+    missing = unmeasured(frame.work, found.rows)
+    return unfinished(decision, missing, found.broken) if missing or found.broken else decision
+
+
+def _stored(root: Path, head: Sequence[Outcome]) -> Sequence[Outcome]:
+    arches = {row.arch for row in head if row.arch}
+    return stored_results(root, arches.pop()).outcomes if len(arches) == 1 else ()
+
+
+def inputs(
+    frame: Frame,
+    head: Sequence[Outcome],
+    base: Sequence[Outcome] | None,
+    *,
+    confirm: tuple[Sequence[Outcome], Sequence[Outcome]] | None = None,
+    code: Mapping[str, CodeEvidence] | None = None,
+) -> Inputs:
+    """Everything a judgement depends on."""
+    wanted = {shape.shape_id for shape in frame.work.inputs.shapes}
+    return Inputs(
+        ledger=Ledger(shapes=frame.work.inputs.shapes),
+        matrices=frame.work.inputs.matrices,
+        base=Results(outcomes=tuple(row for row in base or () if row.shape_id in wanted)),
+        head=Results(outcomes=tuple(head)),
+        policy=frame.policy,
+        waivers=frame.waivers,
+        today=frame.today,
+        code=code or {},
+        confirm=None if confirm is None else (_results(confirm[0]), _results(confirm[1])),
+    )
+
+
+def _results(rows: Sequence[Outcome]) -> Results:
+    return Results(outcomes=tuple(rows))
+
+
+def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Problem]) -> Decision:
+    """No verdict, whatever the finished part says: it names what is missing and why."""
+    named = ", ".join(missing[:MOST_NAMED]) + (f" and {len(missing) - MOST_NAMED} more" if missing[MOST_NAMED:] else "")
+    what = [f"{len(missing)} shapes were not measured: {named}"] if missing else []
+    return msgspec.structs.replace(
+        decision,
+        gate="no_verdict",
+        decision="blocked",
+        headline="no_verdict",
+        reasons=("not_finished", *(reason for reason in decision.reasons if reason != "not_finished")),
+        summary=f"The run did not finish: {broken[0].what if broken else what[0]}. {decision.summary}",
+        next_step="run it again with --resume; what is finished is not measured twice",
+        problems=(*(problem.what for problem in broken), *what, *decision.problems),
+    )
+
+
+def pasteable(commands: Sequence[Command], work: Work) -> list[Command]:
+    """The commands with the candidate of this run, where it is not the matrices' own."""
+    candidates = {matrix.candidate_provider for matrix in work.inputs.matrices.values()}
+    (only,) = candidates if len(candidates) == 1 else (None,)
+    if only is None or only == "flydsl":
+        return list(commands)
+    return [
+        msgspec.structs.replace(one, line=one.line.replace(" --out ", f" --candidate {only} --out ", 1))
+        if one.line.startswith("gate replay ")
+        else one
+        for one in commands
+    ]
+
+
+def write_rows(out: Path, work: Work, found: Measured) -> None:
+    """results/<op>/ of head, base_results/<op>/, and confirm/head|base/<op>/."""
+    places = {HEAD: out / HEAD_ROWS, BASE: out / BASE_ROWS}
+    for rows, folders in (
+        (found.rows, places),
+        (found.confirm or {}, {side: out / CONFIRM_FOLDER / side for side in (HEAD, BASE)}),
+    ):
+        for side, outcomes in rows.items():
+            by_op: dict[str, list[Outcome]] = {op: [] for op in work.inputs.matrices}
+            for row in outcomes:
+                by_op[row.op_type or ""].append(row)
+            for op, own in by_op.items():
+                store.write_results(folders[side] / op / store.RESULTS_FILE, own)
+
+
+def write_reports(out: Path) -> None:
+    """The longer texts and the HTML page; what cannot be drawn here is told and changes no verdict."""
+    from gate.commands import report
+
+    base = out / BASE_ROWS
+    job = report.read_job(source=out, head=None, base=base if base.is_dir() else None, matrix=None, out=None)
+    for write in (report.write_summary, report.write_coverage, report.write_weighted, report.write_html):
+        try:
+            write(job)
+        except UnusableInput as error:
+            judged.warn(error.problems)
+
+
+def publish(job: TimedJob) -> int:
+    """Posts the decision; its exit code."""
+    from gate.commands.publish import command
+
+    words = ["--from", str(job.out)]
+    for name in ("repo", "pr", "sha"):
+        if job.timed[name] is not None:
+            words += [f"--{name}", str(job.timed[name])]
+    code: Any = command.main(args=words, prog_name="gate publish", standalone_mode=False)
+    return int(code or 0)
+
+
+def tell(found: Measured) -> None:
+    """How the machines' time was spent, one line."""
+    wall_s = sum(session.wall_s for session in found.sessions)
+    if wall_s > 0:
+        gpus = max(len({machine.gpu for session in found.sessions for machine in session.machines}), 1)
+        held = sum(session.token_held_s for session in found.sessions) / wall_s / gpus
+        click.echo(f"measured for {wall_s:.1f} s on {gpus} GPU; held by measurement {held:.0%} of the time", err=True)
