@@ -64,15 +64,15 @@ class Tolerance:
 
 
 # The ledgers spell one dtype in two ways.
-SPELLINGS: dict[str, tuple[str, ...]] = {"bf16": ("bf16",), "f16": ("f16", "fp16"), "f32": ("f32", "fp32")}
+SPELLINGS: dict[str, tuple[str, ...]] = {"f16": ("f16", "fp16"), "f32": ("f32", "fp32")}
 
 
 def tolerances(why: str, **limits: tuple[float, float]) -> dict[str, Tolerance]:
-    """A tolerance for every spelling of each dtype; `limits` are (atol, rtol) by dtype: bf16, f16, f32."""
+    """A tolerance for every spelling of each dtype; `limits` are (atol, rtol) by dtype, f16 and f32 named so."""
     return {
         name: Tolerance(atol=atol, rtol=rtol, why=why)
         for dtype, (atol, rtol) in limits.items()
-        for name in SPELLINGS[dtype]
+        for name in SPELLINGS.get(dtype, (dtype,))
     }
 
 

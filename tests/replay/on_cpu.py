@@ -8,7 +8,7 @@ from gate.replay.integrity import Finding
 from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import Case, load_op
 from gate.replay.outputs import Outputs
-from gate.replay.provider import load_entrypoint
+from gate.replay.provider import ProviderAdapter, load_entrypoint
 
 
 def case_for(op_type: str, dtype: str, **args: Any) -> Case:
@@ -16,9 +16,10 @@ def case_for(op_type: str, dtype: str, **args: Any) -> Case:
     return Case(shape_id="s", op_type=op_type, dtype=dtype, args=args, layout={})
 
 
-def judged(entrypoint: str, case: Case, *, copies: int = 2, seed: int = 5) -> list[Finding]:
+def judged(kernel: str | ProviderAdapter, case: Case, *, copies: int = 2, seed: int = 5) -> list[Finding]:
     """What the checks of the values find in one call per ring copy; none where all is right."""
-    op, adapter = load_op(case.op_type), load_entrypoint(entrypoint, case.op_type)
+    op = load_op(case.op_type)
+    adapter = load_entrypoint(kernel, case.op_type) if isinstance(kernel, str) else kernel
     refusal = op.refusal(case) or adapter.supports(case)
     assert refusal is None, refusal
     memory: Any = TorchMemory("cpu")
