@@ -1,0 +1,84 @@
+"""How a run gets into the store, and how many small files become few: rows are added, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from gate.history import files, table
+from gate.model.history import Row, Run
+from gate.model.problem import Problem, UnusableInput
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of adding one run: the file, or None where the store has these rows already."""
+
+    run: Run
+    file: Path | None
+
+
+def known(store: Path) -> dict[str, Run]:
+    """The runs that the store holds; none where there is no store yet."""
+    return files.listing(store).runs if store.is_dir() else {}
+
+
+def add(sides: Mapping[str, Sequence[Row]], *, store: Path, name: str, at: datetime, have: Mapping[str, Run]) -> Added:
+    """Writes the rows of one run as one file for its architecture and month; rows of a run in `have` are left.
+
+    `sides` holds the rows of head and base, `at` when they were measured (UTC). Raises UnusableInput where the file
+    cannot be written.
+    """
+    key = table.key_of(sides)
+    if key in have:
+        return Added(run=have[key], file=None)
+    run = Run(key=key, name=name, at=at, rows=sum(map(len, sides.values())))
+    archs = sorted({row.arch for rows in sides.values() for row in rows if row.arch})
+    folder = store / table.folder_of("+".join(archs), f"{at:%Y-%m}")
+    path = folder / f"{at:%Y%m%dT%H%M%S}-{key[:16]}{files.SUFFIX}"
+    made = table.with_runs(table.columns(sides, key=key, at=at), [run])
+    files.write(path, made.to_batches(), schema=made.schema)
+    return Added(run=run, file=path)
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder made into one file."""
+
+    file: Path
+    runs: int
+    rows: int
+    files: int
+
+
+def compact(store: Path, *, least: int) -> list[Compacted]:
+    """Makes one sorted file of the files of each folder that has at least `least`; the rows stay the same.
+
+    The new file is there before the old ones go, and readers know which of them to read if it breaks off between.
+    Raises UnusableInput where a file cannot be read or written.
+    """
+    found = files.listing(store)
+    files.remove(found.superseded)
+    by_folder: dict[Path, list[files.StoredFile]] = {}
+    for file in found.files:
+        by_folder.setdefault(file.path.parent, []).append(file)
+    return [_compact(folder, group) for folder, group in by_folder.items() if len(group) >= max(least, 2)]
+
+
+def _compact(folder: Path, group: Sequence[files.StoredFile]) -> Compacted:
+    from gate.history.query import Reader
+
+    runs = sorted((run for file in group for run in file.runs), key=lambda run: (run.at, run.key))
+    name = f"{runs[-1].at:%Y%m%dT%H%M%S}-{runs[-1].key[:8]}-{len(runs)}-runs{files.SUFFIX}"
+    schema = table.with_runs(table.schema().empty_table(), runs).schema
+    with Reader(group) as reader:
+        stranger = sorted({name for name, *_ in reader.rows("DESCRIBE history")} - set(schema.names))
+        if stranger:
+            what = f"columns that this version does not know, such as {stranger[0]}, would be lost"
+            raise UnusableInput(Problem(what=what, file=str(folder), fix="compact it with the gate that wrote it"))
+        # Sorted in one go, so that the rows of a series lie together; the sort spills to disk where memory is short.
+        sql = f"SELECT {', '.join(schema.names)} FROM history ORDER BY {', '.join(table.ORDER)}"
+        files.write(folder / name, reader.stream(sql), schema=schema)
+    files.remove(file.path for file in group)
+    return Compacted(file=folder / name, runs=len(runs), rows=sum(run.rows for run in runs), files=len(group))

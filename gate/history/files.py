@@ -1,0 +1,178 @@
+"""Knows where the history lies and how its Parquet files are read and written: whole or not at all, never changed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gate.history.table import META, SCHEMA, Meta
+from gate.model.history import Run
+from gate.model.problem import Problem, UnusableInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIX = ".parquet"
+# Rows of a group: so few that one series is found without reading much else, so many that columns stay small.
+GROUP_ROWS = 1 << 16
+_FIX = "restore it from version control, or remove it and add its run again"
+
+
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the store and the runs in it."""
+
+    path: Path
+    runs: tuple[Run, ...]
+    rows: int
+    size_bytes: int
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """The files to read, a problem for each that cannot be, and files whose runs a larger file holds as well."""
+
+    files: tuple[StoredFile, ...]
+    problems: tuple[Problem, ...] = ()
+    superseded: tuple[Path, ...] = ()
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The runs of all files by key."""
+        return {run.key: run for file in self.files for run in file.runs}
+
+
+def need() -> None:
+    """Raises UnusableInput where the packages of the history are not installed."""
+    try:
+        import duckdb  # noqa: F401
+        import pyarrow  # noqa: F401
+        import ruptures  # noqa: F401
+    except ImportError as error:
+        fix = "pip install 'flydsl-gate[history]'"
+        raise UnusableInput(Problem(what=f"the history needs {error.name}", file="", fix=fix)) from None
+
+
+def listing(store: Path) -> Listing:
+    """Every file of the store, footers read. Raises UnusableInput where there is no such folder."""
+    if not store.is_dir():
+        fix = "'gate history add' makes it"
+        raise UnusableInput(Problem(what="no history in this folder", file=str(store), fix=fix))
+    found: list[StoredFile] = []
+    problems: list[Problem] = []
+    for path in sorted(store.glob(f"*/*/[!.]*{SUFFIX}")):
+        one = _read_footer(path)
+        if isinstance(one, Problem):
+            problems.append(one)
+        else:
+            found.append(one)
+    # A compaction that broke off leaves the small files beside the large one that holds their runs.
+    holders: dict[str, StoredFile] = {}
+    for file in sorted(found, key=lambda file: (-len(file.runs), str(file.path))):
+        for run in file.runs:
+            holders.setdefault(run.key, file)
+    kept = tuple(file for file in found if all(holders[run.key] is file for run in file.runs))
+    covered = {run.key for file in kept for run in file.runs}
+    left = tuple(file.path for file in found if file not in kept)
+    problems += [
+        Problem(what="its runs are partly in other files too", file=str(file.path), fix=_FIX)
+        for file in found
+        if file not in kept and not all(run.key in covered for run in file.runs)
+    ]
+    return Listing(files=kept, problems=tuple(problems), superseded=left)
+
+
+def _read_footer(path: Path) -> StoredFile | Problem:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if not path.is_file():
+            return Problem(what="not a regular file, so it is left out", file=str(path), fix=_FIX)
+        footer = pq.read_metadata(path)
+        meta = msgspec.json.decode((footer.metadata or {}).get(META, b"{}"), type=Meta)
+        size = path.stat().st_size
+    except (pa.ArrowException, OSError, msgspec.DecodeError) as error:
+        what = f"not a file of the history, so it is left out: {_first_line(error)}"
+        return Problem(what=what, file=str(path), fix=_FIX)
+    if meta.schema != SCHEMA:
+        fix = "read it with the version of the gate that wrote it"
+        return Problem(what=f"of version {meta.schema}, this gate reads {SCHEMA}", file=str(path), fix=fix)
+    if footer.num_rows != sum(run.rows for run in meta.runs):
+        return Problem(what="it does not hold the rows that it says, so it is left out", file=str(path), fix=_FIX)
+    return StoredFile(path=path, runs=meta.runs, rows=footer.num_rows, size_bytes=size)
+
+
+def unreadable(files: Sequence[StoredFile]) -> dict[Path, Problem]:
+    """The files whose columns cannot be read though their footers can, each read to its end."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = {}
+    for file in files:
+        try:
+            for _ in pq.ParquetFile(file.path).iter_batches():
+                pass
+        except (pa.ArrowException, OSError) as error:
+            what = f"damaged, so it is left out: {_first_line(error)}"
+            found[file.path] = Problem(what=what, file=str(file.path), fix=_FIX)
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+def write(path: Path, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -> None:
+    """Writes one file whole, a row group for each batch or so. Raises UnusableInput where it cannot."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def fill(name: str) -> None:
+        with pq.ParquetWriter(name, schema, compression="zstd") as writer:
+            for group in _grouped(batches):
+                writer.write_table(pa.Table.from_batches(group).cast(schema), row_group_size=GROUP_ROWS)
+
+    whole(path, fill)
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches together until they make a row group; a query may give them as small as it likes."""
+    group: list[pa.RecordBatch] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(part.num_rows for part in group) >= GROUP_ROWS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def whole(path: Path, fill: Callable[[str], None]) -> None:
+    """Lets `fill` write a hidden file beside `path` and renames it. Raises UnusableInput where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        try:
+            fill(name)
+            with Path(name).open("rb") as file:
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        what = f"cannot write: {error.strerror or _first_line(error)}"
+        fix = "choose a folder that can be written"
+        raise UnusableInput(Problem(what=what, file=str(path), fix=fix)) from None
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Removes files whose rows another file holds."""
+    for path in paths:
+        path.unlink(missing_ok=True)
