@@ -4,115 +4,88 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import triton
 
+from gate.replay.codes import largest
+from gate.replay.norms import EPS
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.triton.common import FLOATS, torch_dtype, version
+from gate.replay.provider import KernelAdapter
+from gate.replay.providers.triton.calls import Call, row_warps, triton_kernel
+from gate.replay.providers.triton.common import FLOATS
 from gate.replay.providers.triton.kernels import norm as kernels
 
-MAX_ROW = 65536
-
-
-def _row_limit(case: Case) -> str | None:
-    if case.dim("N") > MAX_ROW:
-        return f"one program holds a whole row: N = {case.dim('N')} is above {MAX_ROW}"
-    return None
-
-
-def _row_warps(columns: int) -> int:
-    """About 16 elements a lane: enough loads in flight to cover memory latency, few enough registers not to spill."""
-    warp = 64 if torch.version.hip else 32
-    return max(1, min(16, int(triton.next_power_of_2(columns)) // (16 * warp)))
-
-
-def _rms_options(case: Case) -> dict[str, Any]:
-    columns = case.dim("N")
-    return {"BLOCK": triton.next_power_of_2(columns), "num_warps": _row_warps(columns)}
-
-
-def _compile_rmsnorm(case: Case) -> None:
-    x = torch_dtype(case)
-    eps = float(case.args.get("eps", 1e-5))
-    kernels.rmsnorm.warmup(x, x, x, case.dim("N"), eps, grid=(1,), **_rms_options(case))
-
-
-@kernel(
-    op="rmsnorm",
-    provider="triton",
-    dtypes=FLOATS,
-    detail="one program per row, the row in registers",
-    when=_row_limit,
-    compiler=_compile_rmsnorm,
-    version=version,
-)
-def rmsnorm(case: Case, tensors: Tensors) -> Launch:
-    x, weight, out = tensors["x"], tensors["weight"], tensors["out"]
-    columns, eps, grid = case.dim("N"), float(case.args.get("eps", 1e-5)), (case.dim("M"),)
-    options = _rms_options(case)
-
-    def launch() -> None:
-        kernels.rmsnorm[grid](x, weight, out, columns, eps, **options)
-
-    return launch
-
-
-def _softmax_options(case: Case) -> dict[str, Any]:
-    block = triton.next_power_of_2(case.dim("N"))
-    # Short rows share a program, so that a program still moves some kilobytes.
-    rows = max(1, min(triton.next_power_of_2(case.dim("M")), 2048 // block))
-    return {"BLOCK": block, "ROWS": rows, "num_warps": _row_warps(block * rows)}
-
-
-def _compile_softmax(case: Case) -> None:
-    x = torch_dtype(case)
-    kernels.softmax.warmup(x, x, case.dim("M"), case.dim("N"), grid=(1,), **_softmax_options(case))
-
-
-@kernel(
-    op="softmax",
-    provider="triton",
-    dtypes=FLOATS,
-    detail="rows in registers, several short rows a program",
-    when=_row_limit,
-    compiler=_compile_softmax,
-    version=version,
-)
-def softmax(case: Case, tensors: Tensors) -> Launch:
-    x, out = tensors["x"], tensors["out"]
-    rows, columns, options = case.dim("M"), case.dim("N"), _softmax_options(case)
-    grid = (triton.cdiv(rows, options["ROWS"]),)
-
-    def launch() -> None:
-        kernels.softmax[grid](x, out, rows, columns, **options)
-
-    return launch
-
-
+# Longer rows are read again instead of being kept in registers.
+MAX_RESIDENT = 32768
+LOOP_BLOCK = 8192
+PROGRAM_ELEMENTS = 2048
 ADD_BLOCK = 4096
 
 
-def _compile_vec_add(case: Case) -> None:
-    x = torch_dtype(case)
-    count = case.dim("N") * int(case.args.get("M", 1))
-    kernels.vec_add.warmup(x, x, x, count, BLOCK=ADD_BLOCK, grid=(1,), num_warps=8)
+def resident(case: Case) -> dict[str, Any]:
+    """Options of a kernel that keeps whole rows in registers; short ones share a program, so that it moves some KB."""
+    block = triton.next_power_of_2(case.dim("N"))
+    rows = max(1, min(triton.next_power_of_2(case.dim("M")), PROGRAM_ELEMENTS // block))
+    return {"BLOCK": block, "ROWS": rows, "num_warps": row_warps(block * rows)}
 
 
-@kernel(
-    op="vec_add",
-    provider="triton",
-    dtypes=FLOATS,
-    detail=f"{ADD_BLOCK} elements a program",
-    compiler=_compile_vec_add,
-    version=version,
-)
-def vec_add(case: Case, tensors: Tensors) -> Launch:
+def row_call(case: Case, functions: tuple[Any, Any], tensors: tuple[Any, ...], *rest: Any, **constants: Any) -> Call:
+    """A call of the resident function, or of the looped one for a row too long for registers."""
+    m, n = case.dim("M"), case.dim("N")
+    if n > MAX_RESIDENT:
+        options = {**constants, "BLOCK": LOOP_BLOCK, "num_warps": 16}
+        return Call(function=functions[1], arguments=(*tensors, n, *rest), grid=(m,), options=options)
+    options = {**constants, **resident(case)}
+    grid = (triton.cdiv(m, options["ROWS"]),)
+    return Call(function=functions[0], arguments=(*tensors, m, n, *rest), grid=grid, options=options)
+
+
+NORM_TENSORS = ("x", "residual", "weight", "bias", "smooth", "out", "residual_out", "scale")
+
+
+def _norm(op: str) -> KernelAdapter:
+    """The kernel of one normalisation: the tensors that its op has tell what is done."""
+
+    @triton_kernel(op=op, dtypes=FLOATS, detail="rows in registers, several short rows a program")
+    def norm(case: Case, tensors: Tensors) -> Call:
+        out, eps = tensors["out"], float(case.args.get("eps", EPS))
+        coded = "scale" in tensors
+        return row_call(
+            case,
+            (kernels.norm, kernels.norm_looped),
+            tuple(map(tensors.get, NORM_TENSORS)),
+            eps,
+            largest(out) if coded else 0.0,
+            ROUND=coded and not out.is_floating_point(),
+        )
+
+    return norm
+
+
+rmsnorm = _norm("rmsnorm")
+fused_add_rmsnorm = _norm("fused_add_rmsnorm")
+layernorm = _norm("layernorm")
+layernorm_fused_add = _norm("layernorm_fused_add")
+rmsnorm_dynamicquant = _norm("rmsnorm_dynamicquant")
+rmsnorm_smoothquant = _norm("rmsnorm_smoothquant")
+rmsnorm_fused_add_dynamicquant = _norm("rmsnorm_fused_add_dynamicquant")
+rmsnorm_fused_add_smoothquant = _norm("rmsnorm_fused_add_smoothquant")
+layernorm_dynamicquant = _norm("layernorm_dynamicquant")
+layernorm_smoothquant = _norm("layernorm_smoothquant")
+layernorm_fused_add_dynamicquant = _norm("layernorm_fused_add_dynamicquant")
+layernorm_fused_add_smoothquant = _norm("layernorm_fused_add_smoothquant")
+
+
+@triton_kernel(op="softmax", dtypes=FLOATS, detail="rows in registers, several short rows a program")
+def softmax(case: Case, tensors: Tensors) -> Call:
+    return row_call(case, (kernels.softmax, kernels.softmax_looped), (tensors["x"], tensors["out"]))
+
+
+@triton_kernel(op="vec_add", dtypes=FLOATS, detail=f"{ADD_BLOCK} elements a program")
+def vec_add(case: Case, tensors: Tensors) -> Call:
     a, b, out = tensors["a"], tensors["b"], tensors["out"]
-    count = out.numel()
-    grid = (triton.cdiv(count, ADD_BLOCK),)
-
-    def launch() -> None:
-        kernels.vec_add[grid](a, b, out, count, BLOCK=ADD_BLOCK, num_warps=8)
-
-    return launch
+    return Call(
+        function=kernels.vec_add,
+        arguments=(a, b, out, out.numel()),
+        grid=(triton.cdiv(out.numel(), ADD_BLOCK),),
+        options={"BLOCK": ADD_BLOCK, "num_warps": 8},
+    )

@@ -1,1 +1,1 @@
-"""One file of Triton code per family; each stands alone, so that it also compiles where there is no torch."""
+"""One file of Triton code per family."""

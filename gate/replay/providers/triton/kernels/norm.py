@@ -1,4 +1,4 @@
-"""Triton code of kernels over rows and elements."""
+"""Triton code of kernels over rows and elements; a tensor that an op does not have is None and leaves no code."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -8,14 +8,102 @@ import triton.language as tl
 
 
 @triton.jit
-def rmsnorm(x, weight, out, columns, eps, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, BLOCK)
-    inside = column < columns
-    value = tl.load(x + row * columns + column, mask=inside, other=0.0).to(tl.float32)
-    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    scale = tl.rsqrt(tl.sum(value * value, axis=0) / columns + eps)
-    tl.store(out + row * columns + column, (value * scale * gain).to(out.dtype.element_ty), mask=inside)
+def loaded(x, residual, offset, inside):
+    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+    if residual is not None:
+        value += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32)
+    return value
+
+
+@triton.jit
+def scaled(value, weight, bias, smooth, column, inside):
+    value *= tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+    if bias is not None:
+        value += tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)
+    if smooth is not None:
+        value *= tl.load(smooth + column, mask=inside, other=0.0).to(tl.float32)
+    return value
+
+
+@triton.jit
+def scale_of(largest, limit):
+    found = largest / limit
+    return tl.where(found == 0.0, 1.0, found)
+
+
+@triton.jit
+def coded(value, scale, limit, ROUND: tl.constexpr):
+    parts = tl.minimum(tl.maximum(value / scale, -limit), limit)
+    if ROUND:
+        parts = tl.floor(parts + 0.5)
+    return parts
+
+
+@triton.jit
+def norm(
+    x, residual, weight, bias, smooth, out, residual_out, scale, rows, columns, eps, limit,
+    ROUND: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    inside = (row < rows) & (column < columns)
+    offset = row * columns + column
+    value = loaded(x, residual, offset, inside)
+    if residual_out is not None:
+        tl.store(residual_out + offset, value.to(residual_out.dtype.element_ty), mask=inside)
+    if bias is not None:
+        mean = tl.sum(value, axis=1, keep_dims=True) / columns
+        value = tl.where(inside, value - mean, 0.0)
+    value *= tl.rsqrt(tl.sum(value * value, axis=1, keep_dims=True) / columns + eps)
+    value = scaled(value, weight, bias, smooth, column, column < columns)
+    if scale is not None:
+        step = scale_of(tl.max(tl.where(inside, tl.abs(value), 0.0), axis=1, keep_dims=True), limit)
+        tl.store(scale + row, step, mask=row < rows)
+        value = coded(value, step, limit, ROUND)
+    tl.store(out + offset, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def norm_looped(
+    x, residual, weight, bias, smooth, out, residual_out, scale, columns, eps, limit,
+    ROUND: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    base = tl.program_id(0).to(tl.int64) * columns
+    mean = 0.0
+    total = tl.zeros((BLOCK,), tl.float32)
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        value = loaded(x, residual, base + column, column < columns)
+        if residual_out is not None:
+            tl.store(residual_out + base + column, value.to(residual_out.dtype.element_ty), mask=column < columns)
+        total += value
+        squares += value * value
+    if bias is not None:
+        mean = tl.sum(total, axis=0) / columns
+        squares = tl.zeros((BLOCK,), tl.float32)
+        for start in range(0, columns, BLOCK):
+            column = start + tl.arange(0, BLOCK)
+            value = loaded(x, residual, base + column, column < columns)
+            squares += tl.where(column < columns, (value - mean) * (value - mean), 0.0)
+    gain = tl.rsqrt(tl.sum(squares, axis=0) / columns + eps)
+    step = 1.0
+    if scale is not None:
+        largest = tl.zeros((BLOCK,), tl.float32)
+        for start in range(0, columns, BLOCK):
+            column = start + tl.arange(0, BLOCK)
+            value = (loaded(x, residual, base + column, column < columns) - mean) * gain
+            value = scaled(value, weight, bias, smooth, column, column < columns)
+            largest = tl.maximum(largest, tl.abs(value))
+        step = scale_of(tl.max(largest, axis=0), limit)
+        tl.store(scale + tl.program_id(0), step)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        value = (loaded(x, residual, base + column, column < columns) - mean) * gain
+        value = scaled(value, weight, bias, smooth, column, column < columns)
+        if scale is not None:
+            value = coded(value, step, limit, ROUND)
+        tl.store(out + base + column, value.to(out.dtype.element_ty), mask=column < columns)
 
 
 @triton.jit
@@ -27,6 +115,24 @@ def softmax(x, out, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     value = tl.exp(value - tl.max(value, axis=1)[:, None])
     value = value / tl.sum(value, axis=1)[:, None]
     tl.store(out + row * columns + column, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def softmax_looped(x, out, columns, BLOCK: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * columns
+    largest = -float("inf")
+    total = 0.0
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        value = tl.load(x + base + column, mask=column < columns, other=-float("inf")).to(tl.float32)
+        found = tl.maximum(largest, tl.max(value, axis=0))
+        total = total * tl.exp(largest - found) + tl.sum(tl.exp(value - found), axis=0)
+        largest = found
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        value = tl.load(x + base + column, mask=column < columns, other=-float("inf")).to(tl.float32)
+        value = tl.exp(value - largest) / total
+        tl.store(out + base + column, value.to(out.dtype.element_ty), mask=column < columns)
 
 
 @triton.jit
