@@ -62,6 +62,10 @@ class ProviderAdapter:
         """The backend branch that this case takes, or `opaque`."""
         return self.detail
 
+    def converts_layout(self, case: Case) -> bool:
+        """Whether a timed call also converts operands, for this case."""
+        return self.includes_layout_conversion
+
     def commit(self) -> str | None:
         """The commit or version of the package that the kernel comes from."""
         return None
@@ -69,7 +73,11 @@ class ProviderAdapter:
 
 @dataclass(slots=True, kw_only=True)
 class KernelAdapter(ProviderAdapter):
-    """A provider made of one binding function and data; what `kernel` returns."""
+    """A provider made of one binding function and data; what `kernel` returns.
+
+    `branch` names the backend branch of a case where `detail` does not fit all, `converts` says which cases a timed
+    call converts operands for where `includes_layout_conversion` does not.
+    """
 
     bind: Bind
     op_type: str
@@ -79,6 +87,8 @@ class KernelAdapter(ProviderAdapter):
     when: Callable[[Case], str | None] | None = None
     compiler: Callable[[Case], None] | None = None
     version: Callable[[], str | None] | None = None
+    branch: Callable[[Case], str] | None = None
+    converts: Callable[[Case], bool] | None = None
     includes_allocation: bool = False
     includes_layout_conversion: bool = False
     includes_jit: bool = False
@@ -104,6 +114,12 @@ class KernelAdapter(ProviderAdapter):
     def launch(self, state: Any) -> Mapping[str, Any] | None:
         result: Mapping[str, Any] | None = state()
         return result
+
+    def describe(self, case: Case) -> str:
+        return self.detail if self.branch is None else self.branch(case)
+
+    def converts_layout(self, case: Case) -> bool:
+        return self.includes_layout_conversion if self.converts is None else self.converts(case)
 
     def commit(self) -> str | None:
         return None if self.version is None else self.version()

@@ -74,7 +74,10 @@ def _exponents_rms(low: int, high: int) -> float:
 
 def reached_rms(form: str, rms: float) -> float:
     """The root mean square that `fill_operand` really gives: powers of two come near to `rms` only."""
-    return _exponents_rms(*exponents(rms)) if form.endswith("_mx") else rms
+    if not form.endswith("_mx"):
+        return rms
+    codes = 1.0 if form == "fp4_mx" else E2M1_RMS / CODE_RMS["fp8"]
+    return _exponents_rms(*exponents(rms * codes)) / codes
 
 
 def fill_operand(

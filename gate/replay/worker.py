@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -19,14 +20,18 @@ from typing import Any, TextIO
 
 from gate.replay import timer
 from gate.replay.cell import Cell
-from gate.replay.device import CaptureFailed, Device, DeviceError, OutOfMemory, open_device
+from gate.replay.device import CaptureFailed, Device, DeviceError, NoRoom, OutOfMemory, open_device
 from gate.replay.environment import worker_environment
+from gate.replay.link import FILES_VARIABLE
 from gate.replay.op import Case, UnknownOp, load_op
 from gate.replay.provider import NoKernel, load_entrypoint
 from gate.replay.timer import RingPlan
 
 Reply = dict[str, Any]
 PR_SET_PDEATHSIG = 1
+# The shared memory holds a whole ring and what spreading small copies adds, unless many lanes must share the card.
+SHARED_RINGS, SHARED_SHARE = 1.5, 0.3
+PAGE_BYTES = 4096
 # A context that has seen one of these is lost for the process: every later call fails as well.
 FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
 
@@ -82,20 +87,39 @@ class Worker:
             "detail": adapter.describe(case),
             "commit": adapter.commit(),
             "allocation": adapter.includes_allocation,
-            "layout": adapter.includes_layout_conversion,
+            "layout": adapter.converts_layout(case),
             "jit": adapter.includes_jit,
         }
 
     def pilot(self, message: Reply) -> Reply:
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
 
-    def build(self, message: Reply) -> Reply:
-        self.cells[message["arm"]].build(RingPlan(**message["plan"]))
+    def lend(self, message: Reply) -> Reply:
+        """Makes the memory that the workers of a lane share, and hands it to the coordinator."""
+        wanted = min(SHARED_RINGS * timer.RING_BYTES, SHARED_SHARE * self.gpu.facts.total_bytes / int(message["lanes"]))
+        descriptor, size = self.gpu.lend(int(wanted) // PAGE_BYTES * PAGE_BYTES)
+        with files() as channel:
+            socket.send_fds(channel, [b"f"], [descriptor])
+        os.close(descriptor)
+        return {"bytes": size}
+
+    def borrow(self, message: Reply) -> Reply:
+        with files() as channel:
+            _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        self.gpu.borrow(descriptors[0], int(message["bytes"]))
+        os.close(descriptors[0])
         return {}
 
+    def build(self, message: Reply) -> Reply:
+        cell = self.cells[message["arm"]]
+        try:
+            cell.build(RingPlan(**message["plan"]), shared=bool(message.get("shared")))
+        except NoRoom as error:
+            return {"no_room": str(error)}
+        return {"no_room": None, "inputs": cell.input_digest}
+
     def capture(self, message: Reply) -> Reply:
-        self.cells[message["arm"]].capture()
-        return {}
+        return self.cells[message["arm"]].capture()
 
     def check(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].check()
@@ -138,10 +162,15 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop", "floor", "coldness",
-        "canary",
+        "wake", "hello", "lend", "borrow", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop",
+        "floor", "coldness", "canary",
     )
 }  # fmt: skip
+
+
+def files() -> socket.socket:
+    """This process's end of the socket over which open files pass."""
+    return socket.socket(fileno=os.dup(int(os.environ[FILES_VARIABLE])))
 
 
 def one_line(error: BaseException) -> str:
