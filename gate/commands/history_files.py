@@ -1,0 +1,90 @@
+"""Where the result rows of a run lie, and how the rows of many runs get into the history."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from gate import store
+from gate.commands import judge_files
+from gate.history import append
+from gate.model.history import Row, Run
+from gate.model.problem import Problem, UnusableInput
+
+# From this many runs on, starting processes costs less than it saves.
+MANY = 16
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to add; `name` and `at` are those of the command line, if given."""
+
+    source: Path
+    store: Path
+    name: str
+    at: datetime | None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one run: added, known already, or the problems for which none of its rows was added."""
+
+    source: Path
+    added: append.Added | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def sides_of(source: Path) -> dict[str, list[Path]]:
+    """The result files of each side, as `gate replay`, `gate artifact take`, `gate run` or hand leaves them."""
+    head = next((place for place in (source / "head", source / "results") if place.is_dir()), source)
+    places = {"head": head, "base": source / "base"}
+    found = {side: judge_files.found(place, store.RESULTS_FILE) for side, place in places.items() if place.exists()}
+    return {side: files for side, files in found.items() if files}
+
+
+def read(source: Path) -> tuple[dict[str, list[Row]], datetime]:
+    """The rows of a run, and when the newest of its files was written. Raises UnusableInput for any refused row."""
+    sides = sides_of(source) if source.exists() else {}
+    if "head" not in sides:
+        what = f"no {store.RESULTS_FILE}" if source.is_dir() else "no such file or folder"
+        raise UnusableInput(Problem(what=what, file=str(source), fix="give the folder of a run, or a results file"))
+    rows: dict[str, list[Row]] = {}
+    problems: list[Problem] = []
+    for side, files in sides.items():
+        for file in files:
+            found, refused = store.decode_bulk(file, Row)
+            rows.setdefault(side, []).extend(found)
+            problems += refused
+    if problems:
+        raise UnusableInput(*problems)
+    if not rows["head"]:
+        raise UnusableInput(Problem(what="no rows", file=str(source), fix="measure first"))
+    return rows, datetime.fromtimestamp(max(file.stat().st_mtime for files in sides.values() for file in files), UTC)
+
+
+def add_all(jobs: Sequence[Job]) -> Iterator[Outcome]:
+    """Adds each run or none of its rows, in the order given; runs that the store has already are left."""
+    have = append.known(jobs[0].store)
+    if len(jobs) < MANY or (os.cpu_count() or 1) < 2:
+        for job in jobs:
+            outcome = _add(job, have)
+            if outcome.added is not None:
+                have[outcome.added.run.key] = outcome.added.run
+            yield outcome
+        return
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
+        yield from pool.map(_add, jobs, [have] * len(jobs))
+
+
+def _add(job: Job, have: Mapping[str, Run]) -> Outcome:
+    try:
+        rows, written = read(job.source)
+        at = job.at or written
+        name = job.name or ", ".join(sorted({row.run_id for row in rows["head"]})[:4])
+        return Outcome(source=job.source, added=append.add(rows, store=job.store, name=name, at=at, have=have))
+    except UnusableInput as error:
+        return Outcome(source=job.source, problems=error.problems)
