@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from gate.replay.op import Case
 
@@ -34,9 +35,30 @@ def findings(entrypoint_of: str, cases: Sequence[Case]) -> list[list[str]]:
     return answer
 
 
+def _multiply_bf16() -> None:
+    """Triton 3.6's interpreter keeps bf16 as 16-bit integers and multiplies those; they are widened first here."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    plain = interpreter.InterpreterBuilder.create_dot
+
+    def wide(handle: Any) -> Any:
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        bits = handle.data.astype(np.uint32) << 16
+        return interpreter.TensorHandle(bits.view(np.float32), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return plain(self, wide(a), wide(b), *rest)
+
+    interpreter.InterpreterBuilder.create_dot = create_dot
+
+
 def main() -> None:
     from tests.replay.on_cpu import judged
 
+    _multiply_bf16()
     request = json.loads(sys.stdin.read())
     cases = [Case(**case) for case in request["cases"]]
     found = [judged(f"{request['package']}:{case.op_type}", case) for case in cases]
