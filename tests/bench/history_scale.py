@@ -1,0 +1,137 @@
+"""How the history bears ten million rows: import, queries, page, export, compaction, sizes on disk, memory.
+
+    python -m tests.bench.history_scale [--runs 2000] [--shapes 1250] [--folder DIR]
+
+Every step is one `gate history` command in a process of its own. Rows are written as JSON lines, a hundred runs at a
+time, and removed once they are in the store; the time to make them is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROVIDERS = ("flydsl", "triton", "aiter", "pytorch")
+BATCH = 100
+ROW = (
+    '{"run_id":"night-%d","shape_id":"sha1:%016x","provider":"%s","provider_detail":"%s of the benchmark",'
+    '"candidate_commit":"%040x","gpu":"AMD Instinct MI350X","arch":"gfx950","rocm_version":"7.2.0","correct":true,'
+    '"warmup_iters":25,"repeat_iters":100,"benchmark_status":"ok","median_us":%.6f,"timing_method":"graph_slope",'
+    '"cache_state":"cold_hbm","p10_us":%.6f,"p90_us":%.6f,"stable":true,"session_id":"session-%d",'
+    '"driver_version":"6.14.14","torch_version":"2.9.1","triton_version":"3.6.0","flydsl_version":"0.5.0",'
+    '"model":"Some Model","stage":"decode","dtype":"bf16","op_type":"%s","args":{"M":%d,"N":8192},'
+    '"blocks_us":[[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f],[%.4f,%.4f]]}\n'
+)
+
+
+def write_run(folder: Path, number: int, shapes: int) -> None:
+    """One night: every shape and provider, 0.5% noise; one shape in fifty steps by 5% half-way."""
+    rng = random.Random(number)
+    day = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    path = folder / f"{number:06d}" / "head" / "benchmark_results.jsonl"
+    path.parent.mkdir(parents=True)
+    with path.open("w") as file:
+        for shape in range(shapes):
+            for at, provider in enumerate(PROVIDERS):
+                step = 1.05 if shape % 50 == 0 and at == 0 and number % 400 > 200 else 1.0
+                time_us = (2.0 + shape % 97) * (1 + 0.1 * at) * step * (1 + rng.gauss(0, 0.005))
+                file.write(
+                    ROW
+                    % (
+                        number, shape, provider, provider, number, time_us, time_us * 0.99, time_us * 1.01, number,
+                        f"op{shape % 18}", shape + 1, *[time_us] * 8,
+                    )
+                )  # fmt: skip
+    os.utime(path, (day.timestamp(), day.timestamp()))
+
+
+def gate(*argv: str) -> tuple[float, float, str]:
+    """Seconds, peak memory of the largest process in MiB, and what a command said."""
+    begun = time.perf_counter()
+    code = f"import resource,sys\nfrom gate.cli import run\ncode = run({argv!r})\n"
+    code += (
+        "most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))\n"
+    )
+    code += "print(f'peak {most}', file=sys.stderr)\nsys.exit(code)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    seconds = time.perf_counter() - begun
+    if done.returncode != 0:
+        raise SystemExit(f"gate {' '.join(argv[:3])}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+    peak = int(done.stderr.rsplit("peak ", 1)[1]) / 1024
+    return seconds, peak, done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+
+
+def size_mib(folder: Path) -> tuple[int, float]:
+    files = list(folder.rglob("*.parquet"))
+    return len(files), sum(path.stat().st_size for path in files) / 2**20
+
+
+def import_all(work: Path, store: Path, *, runs: int, shapes: int) -> None:
+    seconds = peak = 0.0
+    read = 0
+    for first in range(0, runs, BATCH):
+        batch = work / "batch"
+        for number in range(first, min(first + BATCH, runs)):
+            write_run(batch, number, shapes)
+        read += sum(path.stat().st_size for path in batch.rglob("*.jsonl"))
+        took, most, _ = gate("history", "add", "--store", str(store), *map(str, sorted(batch.iterdir())))
+        seconds, peak = seconds + took, max(peak, most)
+        shutil.rmtree(batch)
+    rows = runs * shapes * len(PROVIDERS)
+    files, mib = size_mib(store)
+    say("import", seconds, peak, f"{rows:,} rows of {read / 2**30:.1f} GiB JSON; {rows / seconds:,.0f} rows/s")
+    say("on disk", 0.0, 0.0, f"{files:,} files, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
+
+
+def say(what: str, seconds: float, peak: float, note: str) -> None:
+    print(f"| {what} | {seconds:.1f} | {peak:.0f} | {note} |", flush=True)
+
+
+def queries(store: Path, work: Path, name: str) -> None:
+    shape = f"sha1:{50:016x}"
+    steps = {
+        "overview": ("show",),
+        "one shape's trend": ("trend", "--shape", shape, "--provider", "flydsl"),
+        "one op's trends": ("trend", "--op", "op0"),
+        "all trends": ("trend",),
+        "page": ("page", "--out", str(work / "page.html")),
+        "export of one op as CSV": ("export", "--op", "op0", "--out", str(work / "out.csv")),
+        "export of all as JSONL": ("export", "--out", str(work / "out.jsonl")),
+    }
+    for what, (verb, *rest) in steps.items():
+        seconds, peak, note = gate("history", verb, "--store", str(store), *rest)
+        say(f"{what}, {name}", seconds, peak, note)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--runs", type=int, default=2000)
+    options.add_argument("--shapes", type=int, default=1250)
+    options.add_argument("--folder", type=Path)
+    given = options.parse_args()
+    work = given.folder or Path(tempfile.mkdtemp(prefix="history-scale-"))
+    store = work / "store"
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print("| step | s | peak MiB | |\n|---|--:|--:|---|")
+    if not store.exists():
+        import_all(work, store, runs=given.runs, shapes=given.shapes)
+    queries(store, work, "a file a run")
+    seconds, peak, _ = gate("history", "compact", "--store", str(store))
+    files, mib = size_mib(store)
+    say("compaction", seconds, peak, f"{files:,} files, {mib:.0f} MiB")
+    queries(store, work, "compacted")
+    if given.folder is None:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
