@@ -25,13 +25,13 @@ def usual_dtype(op: str) -> str:
 
 
 DERIVE: Mapping[str, Derive] = {
+    **norms.STREAMS,
     "batched_gemm": gemms.batched_gemm,
     "blockscale_preshuffle_gemm": gemms.quantised_gemm,
     "flash_attn": attention.flash_attn,
     "fp8_gemm_rowscale": gemms.quantised_gemm,
     "fused_rope_cache": attention.fused_rope_cache,
     "gemm": gemms.gemm,
-    "layernorm": norms.layernorm,
     "mla_decode": attention.mla_decode,
     "moe_blockscale": moe.moe_gemm,
     "moe_gemm": moe.moe_gemm,

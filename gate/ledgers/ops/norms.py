@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gate.ledgers.facts import Model
-from gate.ledgers.ops.point import Cell, Point, shard
+from gate.ledgers.ops.point import Cell, Derive, Point, shard
+from gate.model.shape import ArgValue
 
 # The epsilon every norm is measured with: kernels compile it in, and 1e-5 or 1e-6 costs the same.
 EPS = 1e-5
@@ -27,10 +28,18 @@ def rmsnorm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
             yield _norm(at.tokens * shard(heads, at.tp), model.head_dim, dtype, what)
 
 
-def layernorm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
-    """LayerNorm over the residual stream."""
-    if model.norm == "layernorm":
-        yield _norm(at.tokens, model.hidden, dtype, "residual stream")
+def stream(norm: str, **more: ArgValue) -> Derive:
+    """A normalisation over the residual stream of the models that use `norm`, with `more` arguments.
+
+    What is fused with it, the residual addition or 8-bit codes, changes no dimension.
+    """
+
+    def cells(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+        if model.norm == norm:
+            args = {"M": at.tokens, "N": model.hidden, "eps": EPS, **more}
+            yield Cell(dtype=dtype, args=args, notes="residual stream")
+
+    return cells
 
 
 def _norm(m: int, n: int, dtype: str, notes: str) -> Cell:
@@ -64,3 +73,19 @@ def quant(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
 def vec_add(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     """The residual addition: every element of the stream."""
     yield Cell(dtype=dtype, args={"N": at.tokens * model.hidden}, notes="residual addition")
+
+
+CODES: dict[str, ArgValue] = {"out_dtype": "int8"}
+STREAMS: dict[str, Derive] = {
+    "fused_add_rmsnorm": stream("rmsnorm"),
+    "layernorm": stream("layernorm"),
+    "layernorm_dynamicquant": stream("layernorm", **CODES),
+    "layernorm_fused_add": stream("layernorm"),
+    "layernorm_fused_add_dynamicquant": stream("layernorm", **CODES),
+    "layernorm_fused_add_smoothquant": stream("layernorm", **CODES),
+    "layernorm_smoothquant": stream("layernorm", **CODES),
+    "rmsnorm_dynamicquant": stream("rmsnorm", **CODES),
+    "rmsnorm_fused_add_dynamicquant": stream("rmsnorm", **CODES),
+    "rmsnorm_fused_add_smoothquant": stream("rmsnorm", **CODES),
+    "rmsnorm_smoothquant": stream("rmsnorm", **CODES),
+}

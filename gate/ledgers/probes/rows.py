@@ -44,6 +44,12 @@ def rmsnorm() -> Iterator[Cell]:
     return _row_probes({"eps": EPS}, dtypes=("f16", "f32"))
 
 
+def coded_norm() -> Iterator[Cell]:
+    """A normalisation that puts out 8-bit codes: integers, and floats as its variant."""
+    yield from _row_probes({"eps": EPS, "out_dtype": "int8"}, dtypes=("f16",))
+    yield Cell(dtype="bf16", args={"M": 256, "N": 2 * TILE, "eps": EPS, "out_dtype": "fp8"}, notes="output variant")
+
+
 def softmax() -> Iterator[Cell]:
     """Softmax."""
     return _row_probes({}, dtypes=("f16", "f32"))
@@ -78,8 +84,17 @@ def vec_add() -> Iterator[Cell]:
     yield Cell(dtype="f32", args={"N": 2**20}, notes="dtype variant")
 
 
+CODED = tuple(
+    f"{norm}{added}_{kind}quant"
+    for norm in ("rmsnorm", "layernorm")
+    for added in ("", "_fused_add")
+    for kind in ("dynamic", "smooth")
+)
 ROW_PROBES: dict[str, Callable[[], Iterator[Cell]]] = {
+    **dict.fromkeys(CODED, coded_norm),
+    "fused_add_rmsnorm": rmsnorm,
     "layernorm": layernorm,
+    "layernorm_fused_add": layernorm,
     "quant": quant,
     "rmsnorm": rmsnorm,
     "softmax": softmax,

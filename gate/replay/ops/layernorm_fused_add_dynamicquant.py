@@ -1,4 +1,4 @@
-"""layernorm_fused_add_dynamicquant: residual_out = x + residual, out = 8-bit codes of LayerNorm of it, a scale a row."""
+"""layernorm_fused_add_dynamicquant: LayerNorm of x + residual, put out as 8-bit codes and a scale a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""layernorm_fused_add_smoothquant: residual_out = x + residual, out = 8-bit codes of LayerNorm of it, a scale a row after a multiplication by column."""
+"""layernorm_fused_add_smoothquant: 8-bit codes, a scale a row, of LayerNorm of x + residual times a weight a column."""
 
 from __future__ import annotations
 

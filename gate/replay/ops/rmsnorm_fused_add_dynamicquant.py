@@ -1,4 +1,4 @@
-"""rmsnorm_fused_add_dynamicquant: residual_out = x + residual, out = 8-bit codes of RMSNorm of it, a scale a row."""
+"""rmsnorm_fused_add_dynamicquant: RMSNorm of x + residual, put out as 8-bit codes and a scale a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rmsnorm_fused_add_smoothquant: residual_out = x + residual, out = 8-bit codes of RMSNorm of it, a scale a row after a multiplication by column."""
+"""rmsnorm_fused_add_smoothquant: 8-bit codes, a scale a row, of RMSNorm of x + residual times a weight a column."""
 
 from __future__ import annotations
 
