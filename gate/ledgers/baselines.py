@@ -50,7 +50,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     (a decision let it pass) or recorded (the first one of a machine; there is no decision, and the hashes of decision
     and policy are null). `rows` counts the lines of the file, `timed` the candidate's times or codes, `unsupported`
     the shapes that the candidate declares it has no kernel for. `waived` are rows slower than before that a person
-    accepted.
+    accepted. In release/<name>/ the one line says of which baseline the pinned file is a copy: `release` is the name,
+    `pinned` the day.
     """
 
     schema: Literal["gate.baseline/1"] = "gate.baseline/1"
@@ -75,6 +76,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: dict[str, int] = {}
     waived: tuple[str, ...] = ()
     replaced: Replaced | None = None
+    release: str | None = None
+    pinned: date | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,6 +175,20 @@ class Controls(_Table, frozen=True, kw_only=True):
     min_rows: Annotated[int, msgspec.Meta(ge=1, description="Fewest control pairs of an op for a statement.")] = 2
 
 
+class DriftPolicy(_Table, frozen=True, kw_only=True):
+    """The check against a pinned release: what many small steps add up to."""
+
+    op: Annotated[
+        Fraction, doc("An op has drifted when its rows are slower than the pinned release by more than this,")
+    ] = 0.05
+    alpha: Annotated[Probability, doc("and are slower than it at this one-sided level, the controls taken out.")] = (
+        0.005
+    )
+    row: Annotated[
+        Fraction, doc("A row has drifted when it is slower than this and than the noise floor of its method.")
+    ] = 0.10
+
+
 class StandingPolicy(_Table, frozen=True, kw_only=True):
     """From the geomean speedup over the best pinned baseline to the decision."""
 
@@ -249,6 +263,7 @@ class Policy(_Table, frozen=True, kw_only=True):
     coverage: Coverage = Coverage()
     environment: EnvironmentPolicy = EnvironmentPolicy()
     controls: Controls = Controls()
+    drift: DriftPolicy = DriftPolicy()
     standing: StandingPolicy = StandingPolicy()
     hot: Hot = Hot()
     classify: ClassifyPolicy = ClassifyPolicy()

@@ -1,0 +1,154 @@
+"""Knows what slow drift is: rows far slower than a pinned release, though no single step to there was large.
+
+Release and head are of separate sessions, so only the control arm tells a slower kernel from a slower machine: the
+median move of the untouched baselines of an op is taken out, and without them nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from gate.analysis import controls
+from gate.analysis.book import open_book
+from gate.analysis.cells import Cell, lay_out
+from gate.analysis.student import quantile
+from gate.model.ledger import Ledger
+from gate.model.matrix import Matrix
+from gate.model.outcome import MeasuredResults, Results
+from gate.model.policy import Floor, Policy
+
+FEWEST_ROWS = 2
+
+
+class RowDrift(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of head over the pinned one: `ratio` above 1 = slower, the controls' move taken out."""
+
+    shape_id: str
+    release_us: float
+    head_us: float
+    ratio: float
+    limit: float
+    drifted: bool
+
+
+class OpDrift(msgspec.Struct, frozen=True, kw_only=True):
+    """One op against the pinned release.
+
+    `ratio` is the geomean of its `n` rows, head over release (above 1 = slower), `controls` how far the untouched
+    baselines moved, which is taken out of it, `low` its one-sided lower bound. `why` says why nothing was judged.
+    """
+
+    op_type: str
+    state: Literal["ok", "drifted", "unjudged"]
+    n: int
+    of: int
+    ratio: float | None = None
+    low: float | None = None
+    controls: float | None = None
+    limit: float
+    rows: tuple[RowDrift, ...] = ()
+    why: str = ""
+
+
+def drift(
+    ledger: Ledger,
+    matrix: Matrix,
+    *,
+    release: Results | MeasuredResults,
+    head: Results | MeasuredResults,
+    policy: Policy,
+) -> OpDrift:
+    """How the candidate of one op stands to a pinned release, worst row first."""
+    found = lay_out(ledger, {matrix.op_type: matrix}, base=open_book(release), head=open_book(head), policy=policy)
+    blank = OpDrift(op_type=matrix.op_type, state="unjudged", n=0, of=len(found), limit=1 + policy.drift.op)
+    pairs = {cell.shape.shape_id: pair for cell in found if (pair := _pair(cell, policy)) is not None}
+    if not pairs:
+        return replace(blank, why=_why_none(found))
+    every = replace(policy, controls=replace(policy.controls, moved=0.0))
+    moved = controls.compare(found, every)
+    if not moved.checked:
+        why = f"fewer than {policy.controls.min_rows} untouched baselines were measured in both, in the same way"
+        return replace(blank, n=len(pairs), why=why)
+    shift = moved.shifts.get(matrix.op_type, 0.0)
+    methods = {cell.shape.shape_id: _floor(cell, policy) for cell in found}
+    rows = [
+        _row(shape_id, pair, shift=shift, floor=methods[shape_id], policy=policy) for shape_id, pair in pairs.items()
+    ]
+    return _together(blank, sorted(rows, key=lambda row: -row.ratio), shift=shift, policy=policy)
+
+
+def _pair(cell: Cell, policy: Policy) -> tuple[float, float] | None:
+    """Times of release and head in us, where both were measured in the same way on the same kind of machine."""
+    was, now = cell.base_arm, cell.head_arm
+    if was.time_us is None or now.time_us is None or was.outcome is None or now.outcome is None:
+        return None
+    fields = ("timing_method", "cache_state", *policy.environment.incomparable)
+    same = all(getattr(was.outcome, name) == getattr(now.outcome, name) for name in fields)
+    return (was.time_us, now.time_us) if same else None
+
+
+def _why_none(cells: list[Cell]) -> str:
+    both = sum(cell.base_arm.timed and cell.head_arm.timed for cell in cells)
+    if both:
+        return f"{both} rows were measured in both, none in the same way on the same kind of GPU"
+    return "no row was measured in both"
+
+
+def _floor(cell: Cell, policy: Policy) -> Floor | None:
+    outcome = cell.head_arm.outcome
+    found = getattr(policy.noise, str(outcome.timing_method), None) if outcome is not None else None
+    return found if isinstance(found, Floor) else None
+
+
+def _row(shape_id: str, pair: tuple[float, float], *, shift: float, floor: Floor | None, policy: Policy) -> RowDrift:
+    release_us, head_us = pair
+    ratio = head_us / release_us * math.exp(-shift)
+    stratum = int(np.searchsorted(policy.noise.strata_us, release_us))
+    limit = 1 + max(policy.drift.row, floor.limit[stratum] if floor is not None else 0.0)
+    return RowDrift(
+        shape_id=shape_id, release_us=release_us, head_us=head_us, ratio=ratio, limit=limit, drifted=ratio > limit
+    )
+
+
+def _together(blank: OpDrift, rows: list[RowDrift], *, shift: float, policy: Policy) -> OpDrift:
+    logs = np.log([row.ratio for row in rows])
+    mean, low = float(np.mean(logs)), -math.inf
+    if len(logs) >= max(FEWEST_ROWS, policy.geomean.min_rows):
+        # The sessions' own offset does not shrink with the rows, as it is one for all of them.
+        se = math.sqrt(float(np.var(logs, ddof=1)) / len(logs) + policy.noise.process_sd**2)
+        low = mean - float(quantile(1 - policy.drift.alpha, np.array([len(logs) - 1.0]))[0]) * se
+    together = low > 0 and mean > math.log1p(policy.drift.op)
+    return replace(
+        blank,
+        state="drifted" if together or any(row.drifted for row in rows) else "ok",
+        n=len(rows),
+        ratio=math.exp(mean),
+        low=math.exp(low) if math.isfinite(low) else None,
+        controls=math.exp(shift),
+        rows=tuple(rows),
+    )
+
+
+def sentences(found: OpDrift, release: str, names: Mapping[str, str] | None = None) -> list[str]:
+    """What drifted, in one sentence for the op and one for its rows; none where nothing did."""
+    said = []
+    if found.low is not None and found.low > 1 and found.ratio is not None and found.ratio > found.limit:
+        said.append(
+            f"drifted: {found.n} rows together take {found.ratio:.3f}x the time of release {release}, "
+            f"the limit is {found.limit:.3f}x"
+        )
+    worse = [row for row in found.rows if row.drifted]
+    if worse:
+        first = worse[0]
+        label = (names or {}).get(first.shape_id, first.shape_id)
+        said.append(
+            f"drifted: {len(worse)} of {found.n} rows beyond their limit against release {release}, "
+            f"such as {label} with {first.ratio:.3f}x (limit {first.limit:.3f}x)"
+        )
+    return said
