@@ -1,6 +1,6 @@
-"""Knows how to call a kernel of a FlyDSL checkout that it has never seen: find the builder, fill what it asks for.
+"""Finds a kernel of a FlyDSL checkout that it has never seen, and builds its launcher.
 
-Loaded by its path beside the worker: standard library only. A recipe is plain data. It names where the builder may
+Standard library only. A recipe is plain data. It names where the builder may
 be, the values it must take, the values it may take, and what each named argument of the launcher is; what the
 signatures of this checkout really ask for is inspected, so that one recipe serves many versions.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import os
 import re
 import sys
 import traceback
@@ -19,17 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-TORCH_NAME = {
-    "bf16": "bfloat16",
-    "f16": "float16",
-    "f32": "float32",
-    "i8": "int8",
-    "u8": "uint8",
-    "i32": "int32",
-    "i64": "int64",
-}
-# An address that is aligned to anything a kernel may assume; nothing is ever loaded from it.
-ADDRESS = 1 << 20
 REFUSALS = (ValueError, AssertionError, NotImplementedError)
 KIND = re.compile(r"\b(Tensor|Pointer|Stream|Constexpr|Int64|Int32|Float32)\b")
 MAX_DEPTH = 6
@@ -164,84 +152,3 @@ def kinds(launcher: Any, jit_type: type) -> dict[str, str]:
             if match and note is not inspect.Parameter.empty:
                 found[name] = match.group(1)
     return found
-
-
-class Arguments:
-    """Makes the arguments of one launcher from a recipe, with the torch and the FlyDSL that the worker imported."""
-
-    def __init__(self, recipe: Mapping[str, Any], module: ModuleType, *, torch: Any, compiler: Any, expr: Any) -> None:
-        self.recipe, self.module = recipe, module
-        self.torch, self.compiler, self.expr = torch, compiler, expr
-
-    def launch(self, launcher: Any, jit_type: type) -> None:
-        """Call the launcher with every argument it needs: by position as far as that goes, for wrappers count."""
-        signature = inspect.signature(self.visible(launcher))
-        filled = self.fill(signature, kinds(launcher, jit_type))
-        positional: list[Any] = []
-        for name, item in signature.parameters.items():
-            if name not in filled or item.kind is item.KEYWORD_ONLY:
-                break
-            positional.append(filled.pop(name))
-        launcher(*positional, **filled)
-
-    def visible(self, launcher: Any, depth: int = 0) -> Any:
-        """The function whose signature tells what a launcher takes; a wrapper of `*args` hides it in its closure."""
-        function = getattr(launcher, "func", launcher)
-        items = inspect.signature(function).parameters
-        named = all(item.kind is not item.VAR_POSITIONAL for item in items.values())
-        if named and (not depth or set(items) & set(self.recipe["tensors"])):
-            return function
-        for cell in (getattr(function, "__closure__", None) or ()) if depth < MAX_DEPTH else ():
-            inner = contents(cell)
-            found = self.visible(inner, depth + 1) if callable(inner) and not isinstance(inner, type) else None
-            if found is not None:
-                return found
-        return None if depth else function
-
-    def fill(self, signature: inspect.Signature, by_name: Mapping[str, str]) -> dict[str, Any]:
-        """Return every argument by name. Raises Unsupported when the recipe does not know one that is needed."""
-        recipe = self.recipe
-        constexprs = {**recipe["offers"], **recipe["values"]}
-        filled = {}
-        for name, item in signature.parameters.items():
-            if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD):
-                continue
-            known = name in recipe["tensors"] or name in recipe["scalars"] or name in recipe["made"]
-            constexpr = name in constexprs and by_name.get(name) == "Constexpr"
-            if item.default is inspect.Parameter.empty or known or constexpr:
-                filled[name] = self.one(name, by_name.get(name), signature)
-        return filled
-
-    def one(self, name: str, kind: str | None, signature: inspect.Signature) -> Any:
-        recipe = self.recipe
-        constexprs = {**recipe["offers"], **recipe["values"]}
-        if name in recipe["made"]:
-            made = recipe["made"][name]
-            return call_builder(find_callable(self.module, [made["function"]]), made, self.module)
-        if kind == "Pointer":
-            return self.compiler.from_c_void_p(self.expr.Uint8, ADDRESS)
-        if kind == "Int64" or recipe["scalars"].get(name) == "address":
-            return self.expr.Int64(ADDRESS)
-        if name in recipe["tensors"]:
-            return self.tensor(*recipe["tensors"][name])
-        if name in recipe["scalars"]:
-            return recipe["scalars"][name]
-        if kind == "Stream" or name == "stream":
-            return self.expr.Stream(None)
-        if kind == "Constexpr" and name in constexprs:
-            return constexprs[name]
-        if kind in ("Tensor", "Constexpr"):
-            expected = ", ".join([*recipe["tensors"], *constexprs])
-            raise Unsupported(f"API changed: expected a launcher of ({expected}), found {signature}")
-        return 1.0 if kind == "Float32" else 1
-
-    def tensor(self, dtype: str, shape: list[int], layout: str = "dynamic") -> Any:
-        """A tensor of no data: dynamic (sizes unknown to the kernel), static, or column-major and dynamic."""
-        if dtype == "f8":
-            held = "float8_e4m3fn" if "gfx95" in os.environ["ARCH"] else "float8_e4m3fnuz"
-        else:
-            held = TORCH_NAME[dtype]
-        if layout == "column":
-            return self.torch.empty(tuple(reversed(shape)), dtype=getattr(self.torch, held)).t()
-        made = self.torch.empty(tuple(shape), dtype=getattr(self.torch, held))
-        return self.compiler.from_torch_tensor(made) if layout == "static" else made

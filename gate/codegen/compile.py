@@ -20,7 +20,7 @@ from gate.codegen.toolchains import HERE, environment, find_toolchain, is_checko
 from gate.model.codegen import CodegenRecord, Toolchain
 
 WORKER = HERE / "worker.py"
-BIND = HERE.parent / "binding" / "bind.py"
+BINDING = tuple(HERE.parent / "binding" / name for name in ("bind.py", "arguments.py", "assembly.py"))
 TRITON_WORKER = HERE / "triton_worker.py"
 AITER_LAUNCHES = HERE / "aiter_launches.py"
 STAND_IN = HERE / "torch_stand_in.py"
@@ -97,7 +97,7 @@ def _with_sources(cases: tuple[CompileCase, ...], kernels_dir: Path) -> tuple[Co
 def _places(
     cases: Sequence[CompileCase], tools: Toolchain, cache_dir: Path | None, *, installed_torch: bool = False
 ) -> dict[str, Path]:
-    scripts = [TRITON_WORKER, AITER_LAUNCHES, STAND_IN] if tools.triton_version else [WORKER, BIND, STAND_IN]
+    scripts = [TRITON_WORKER, AITER_LAUNCHES, STAND_IN] if tools.triton_version else [WORKER, *BINDING, STAND_IN]
     # What a kernel reads of torch may differ between torch and the stand-in, so their answers lie apart.
     worker_sha = cache.sources_sha(*scripts) + ("-torch" if installed_torch else "")
     directory = cache_dir or Path()

@@ -23,7 +23,6 @@ import importlib.util  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
-import re  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -32,23 +31,11 @@ from typing import Any, TextIO  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TORCH_NAME = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
-BINARY_STEP = re.compile(r"^gpu-module-to-binary\{.*\}$")
-ASSEMBLY = re.compile(r'assembly\s*=\s*"((?:[^"\\]|\\.)*)"', re.DOTALL)
-MLIR_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
 
 
-def unescape(text: str) -> str:
-    """Undo MLIR's string escapes: a backslash before two hex digits, a quote or a backslash."""
-
-    def byte(match: re.Match[str]) -> str:
-        code = match.group(1)
-        return chr(int(code, 16)) if len(code) == 2 else code
-
-    return MLIR_ESCAPE.sub(byte, text)
-
-
-def load_by_path(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
+def load_by_path(name: str, path: Path, *, package: bool = False) -> ModuleType:
+    places = [str(path.parent)] if package else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {path.name}")
     module = importlib.util.module_from_spec(spec)
@@ -57,30 +44,14 @@ def load_by_path(name: str, path: Path) -> ModuleType:
     return module
 
 
-bind = load_by_path("bind", HERE.parent / "binding" / "bind.py")
-Unsupported: type[Exception] = bind.Unsupported
+if "gate" not in sys.modules:
+    # This very package, whatever else of that name the interpreter could import.
+    load_by_path("gate", HERE.parent / "__init__.py", package=True)
 
-
-def capture_assembly(toolkit: str) -> list[str]:
-    """Make every FlyDSL compile in this process stop at assembly, and return the list its modules are appended to."""
-    jit = importlib.import_module("flydsl.compiler.jit_function")
-    rocm = importlib.import_module("flydsl.compiler.backends.rocm").RocmBackend
-    isa_step = f"gpu-module-to-binary{{format=isa section= toolkit={toolkit}}}"
-    modules: list[str] = []
-    fragments: Callable[..., list[str]] = rocm.pipeline_fragments
-    compile_module: Callable[..., Any] = jit.MlirCompiler.compile.__func__
-
-    def to_assembly(self: Any, **options: Any) -> list[str]:
-        return [isa_step if BINARY_STEP.match(step) else step for step in fragments(self, **options)]
-
-    def compile_and_keep(cls: Any, *args: Any, **options: Any) -> Any:
-        module = compile_module(cls, *args, **options)
-        modules.append(module.operation.get_asm())
-        return module
-
-    rocm.pipeline_fragments = to_assembly
-    jit.MlirCompiler.compile = classmethod(compile_and_keep)
-    return modules
+from gate.binding import bind  # noqa: E402
+from gate.binding.arguments import Arguments  # noqa: E402
+from gate.binding.assembly import capture_assembly, surroundings, texts_of  # noqa: E402
+from gate.binding.bind import Unsupported  # noqa: E402
 
 
 def check_signature(build: Callable[..., Any], constexprs: dict[str, Any]) -> None:
@@ -140,11 +111,10 @@ class Compiler:
                 self.launch_part(part)
         else:
             self.launch_canary(case)
-        texts = [unescape(text) for module in self.modules for text in ASSEMBLY.findall(module)]
+        texts = texts_of(self.modules)
         if not texts:
             raise RuntimeError("FlyDSL returned no assembly")
-        around = "\n".join(ASSEMBLY.sub("", module) for module in self.modules)
-        launch_sha = hashlib.sha256(around.encode()).hexdigest()[:16]
+        launch_sha = hashlib.sha256(surroundings(self.modules).encode()).hexdigest()[:16]
         return {"status": "ok", "isa": "\n".join(texts), "launch_sha": launch_sha}
 
     def launch_canary(self, case: dict[str, Any]) -> None:
@@ -160,7 +130,7 @@ class Compiler:
             launcher = bind.choose(found, part["launchers"], self.jit_type)
         else:
             launcher = bind.find_callable(module, part["launchers"])
-        arguments = bind.Arguments(part, module, torch=self.torch, compiler=self.front, expr=self.expr)
+        arguments = Arguments(part, module, torch=self.torch, compiler=self.front, expr=self.expr)
         arguments.launch(launcher, self.jit_type)
 
 

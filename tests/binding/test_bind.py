@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gate.binding import bind
+from gate.binding.arguments import ADDRESS, Arguments
 
 # Only their names are read, as FlyDSL's are.
 Tensor = Pointer = Int32 = Int64 = Float32 = Stream = Any
@@ -36,13 +37,13 @@ def recipe(**fields: Any) -> dict[str, Any]:
     return {**empty, **fields}
 
 
-def arguments(part: dict[str, Any]) -> bind.Arguments:
+def arguments(part: dict[str, Any]) -> Arguments:
     torch = SimpleNamespace(empty=lambda shape, dtype: ("tensor", dtype, shape), bfloat16="bf16", float32="f32")
     compiler = SimpleNamespace(
         from_c_void_p=lambda kind, address: ("pointer", address), from_torch_tensor=lambda t: ("static", t)
     )
     expr = SimpleNamespace(Uint8="u8", Int64=lambda value: ("i64", value), Stream=lambda value: ("stream", value))
-    return bind.Arguments(part, HERE, torch=torch, compiler=compiler, expr=expr)
+    return Arguments(part, HERE, torch=torch, compiler=compiler, expr=expr)
 
 
 def test_a_builder_gets_what_it_has_a_name_for() -> None:
@@ -105,9 +106,9 @@ def test_arguments_follow_the_annotations() -> None:
     arguments(recipe(tensors={"a": ["bf16", [2, 3]]}, values={"k": 8})).launch(jit, Jit)
     expected = (
         ("tensor", "bf16", (2, 3)),
-        ("pointer", bind.ADDRESS),
+        ("pointer", ADDRESS),
         1,
-        ("i64", bind.ADDRESS),
+        ("i64", ADDRESS),
         1.0,
         8,
         ("stream", None),
@@ -121,7 +122,7 @@ def test_static_and_scalar_arguments() -> None:
     jit = Jit(launch)
     part = recipe(tensors={"a": ["f32", [2], "static"]}, scalars={"n": 64, "where": "address"})
     arguments(part).launch(jit, Jit)
-    assert jit.calls == [((("static", ("tensor", "f32", (2,))), 64, ("i64", bind.ADDRESS)), {})]
+    assert jit.calls == [((("static", ("tensor", "f32", (2,))), 64, ("i64", ADDRESS)), {})]
 
 
 def test_a_tensor_that_nobody_knows_is_an_api_change() -> None:
