@@ -17,7 +17,7 @@ from gate.commands.replay_output import collect, conclude, write_correctness, wr
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.replay.arms import ArmSpec, parse_spec
 from gate.replay.blocks import BASE, CONTROL, HEAD
-from gate.replay.job import Settings, spread
+from gate.replay.job import MOST_LANES, Settings, even, spread
 from gate.replay.journal import open_journal
 from gate.replay.machine import visible_gpus
 from gate.replay.runner import measure
@@ -33,7 +33,7 @@ from gate.resources import frozen_ledgers_dir
 @click.option("--budget-us", type=float, default=2000.0, show_default=True, help="Device work of one graph.")
 @click.option(
     "--processes",
-    type=click.IntRange(1, 32),
+    type=click.IntRange(1, 128),
     help="Spread the blocks of --blocks over so many fresh process pairs, and stop no shape early.",
 )
 def command(method: str, blocks: str, budget_us: float, **options: Any) -> int:
@@ -77,7 +77,7 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
     try:
         done = {(record["shape_id"], record.get("process", 0)) for record in finished}
         processes = options.get("processes")
-        parts = jobs if processes is None else spread(jobs, first=0, blocks=looks[-1], processes=processes)
+        parts = jobs if processes is None else spread(jobs, first=0, sizes=even(looks[-1], processes), process=0)
         waiting = [job for job in parts if (job.case.shape_id, job.process) not in done]
         settings = make_settings(options, header, arms=arms, measuring=(method, looks, budget_us, timing))
         with progress("replay" if timing else "correctness", len(waiting)) as step:
@@ -164,7 +164,7 @@ def make_settings(
         method=method,
         looks=looks,
         budget_us=budget_us,
-        lanes=options.get("processes") or options["lanes"],
+        lanes=min(options.get("processes") or options["lanes"], MOST_LANES),
         pinned=options.get("processes") is not None,
         timing=timing,
         drift=options["drift"],

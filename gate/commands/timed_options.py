@@ -15,8 +15,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 DEFAULTS: dict[str, Any] = {
     "head": None, "control": None, "candidate": None, "providers": (), "stages": (), "limit": None, "shapes_from": (),
     "shard": None, "plan": None, "op_from": None, "gpus": "all", "lanes": 2, "budget_us": 2000.0, "seed": None,
-    "watchdog": 1.0, "drift": 0.03, "simulate": None, "code": True, "publish": False, "repo": None, "pr": None,
-    "sha": None,
+    "watchdog": 1.0, "drift": 0.03, "minutes": None, "simulate": None, "code": True, "publish": False, "repo": None,
+    "pr": None, "sha": None,
 }  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
         click.option("--watchdog", type=float, default=default["watchdog"], help="Stretches all time limits."),
         click.option("--drift", type=click.FloatRange(0.001), default=default["drift"], help="Stop at this canary."),
+        click.option("--minutes", type=click.FloatRange(min=0.01), help="Measure so long; --resume goes on later."),
         click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
         click.option("--code/--no-code", default=True, help="Compile the candidate for gfx950 too, as evidence."),
         click.option("--publish", is_flag=True, help="Post the decision to GitHub when it is made."),

@@ -67,7 +67,7 @@ def engine_of(work: Work, timed: Mapping[str, Any], *, policy: Policy) -> dict[s
     return {
         "method": METHOD,
         "looks": list(policy.screen.looks),
-        "confirm_processes": policy.confirm.processes,
+        "confirm": [list(policy.confirm.processes), policy.confirm.process_blocks],
         "budget_us": timed["budget_us"],
         "both": work.both,
         "providers": list(work.selection.providers),

@@ -92,8 +92,9 @@ def decide(job: TimedJob, frame: Frame) -> Decision:
     """Measure, compile, judge."""
     work = frame.work
 
-    def screen(rows: Rows) -> Sequence[RowFinding]:
-        return judge(inputs(frame, rows[HEAD], rows.get(BASE))).rows
+    def screen(rows: Rows, confirm: Rows | None = None, /) -> Sequence[RowFinding]:
+        again = None if confirm is None else (confirm[BASE], confirm[HEAD])
+        return judge(inputs(frame, rows[HEAD], rows.get(BASE), confirm=again)).rows
 
     found = measure_all(job.out, work, job.timed, policy=frame.policy, judge=screen, resume=job.resume)
     write_rows(job.out, work, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from gate.replay.timer import GRAPH_BUDGET_US
 TIMEOUTS: dict[str, float] = {
     "wake": 180,
     "hello": 180,
+    "lend": 60,
+    "borrow": 60,
     "open": 300,
     "pilot": 180,
     "build": 90,
@@ -29,6 +32,10 @@ TIMEOUTS: dict[str, float] = {
     "coldness": 60,
     "canary": 30,
 }
+
+
+# Process pairs that share a GPU, one measuring at a time: their start is what costs, and it overlaps.
+MOST_LANES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +71,8 @@ class Settings:
 
     `secret` seeds the input values and is drawn anew per run, so that no kernel can know them; `seed` only orders
     the blocks. `timing` off means a correctness pass. `drift` is the fraction by which
-    a canary may move before the session stops. `pinned`: lane i measures the jobs of process i and no others, so that
-    as many process pairs as lanes share a session.
+    a canary may move before the session stops. `pinned`: lane i measures the jobs of every process i + n * lanes and
+    no others, each number in workers of its own, so that many process pairs share a session.
     """
 
     session_id: str
@@ -91,7 +98,8 @@ class Settings:
 @dataclass(slots=True, kw_only=True)
 class ArmResult:
     """What came of one arm on one shape; `visits` holds one list of microseconds per block,
-    `processes` the number of the process that measured each block."""
+    `processes` the number of the process that measured each block; `shared` means that head's and base's rings lay in
+    the same memory."""
 
     status: str = "ok"
     reason: str | None = None
@@ -103,6 +111,7 @@ class ArmResult:
     jit: bool | None = None
     capture_error: str | None = None
     plan: dict[str, Any] | None = None
+    shared: bool = False
     visits: list[list[float]] = field(default_factory=list)
     processes: list[int] = field(default_factory=list)
     profiled_us: float | None = None
@@ -127,14 +136,21 @@ class ArmResult:
         return asdict(self)
 
 
-def spread(jobs: Sequence[Job], *, first: int, blocks: int, processes: int) -> list[Job]:
-    """Every shape once for each of `processes` process pairs, which share `blocks` blocks from `first` on evenly."""
+def even(blocks: int, processes: int) -> list[int]:
+    """So many blocks for each process pair, none of them empty."""
     each, rest = divmod(blocks, processes)
-    sizes = [size for size in (each + (number < rest) for number in range(processes)) if size]
-    starts = [first + sum(sizes[:number]) for number in range(len(sizes))]
+    return [size for number in range(processes) if (size := each + (number < rest))]
+
+
+def spread(jobs: Sequence[Job], *, first: int, sizes: Sequence[int], process: int) -> list[Job]:
+    """Every shape once for each fresh process pair: `sizes` are the blocks of each, from block `first` on.
+
+    The process pairs are numbered from `process`.
+    """
+    starts = list(accumulate(sizes, initial=first))
     return [
-        replace(job, process=number, blocks=(start, start + size))
-        for number, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        replace(job, process=process + number, blocks=(starts[number], starts[number + 1]))
+        for number in range(len(sizes))
         for job in jobs
     ]
 

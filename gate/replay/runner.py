@@ -118,12 +118,16 @@ class _Shared:
         self.ready.abort()
 
     def _serve(self, crew: Crew, machine: Machine, waiting: Waiting) -> None:
-        prepared = False
+        prepared, process = False, None
         while not self.halt.is_set():
             try:
                 job = waiting.get_nowait()
             except queue.Empty:
                 return
+            if self.settings.pinned and job.process != process:
+                for side in list(crew.links):
+                    crew.bury(side)
+                process = job.process
             if not prepared:
                 self._prepare(crew, machine, job)
                 prepared = True
