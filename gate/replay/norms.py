@@ -7,13 +7,22 @@ from typing import Any
 
 from gate.replay import codes
 from gate.replay.device import Memory
-from gate.replay.op import Case, Op, Spec, Tensors, tolerances
+from gate.replay.op import Case, Op, Spec, Tensors, Tolerance, tolerances
 
 WHY = (
     "one rounding of the output to its dtype, another where the residual sum is rounded before it is normalised, and "
     "fp32 sums in another order; N up to 16384 adds under 1e-5"
 )
 EPS = 1e-5
+CODED = {
+    **codes.LIMITS,
+    "out as fp8": Tolerance(
+        atol=2e-3,
+        rtol=7e-2,
+        why="half a step of three mantissa bits; a product that is rounded to 16 bits before the bias takes most of it"
+        " away again is off by some thousandths of the row's largest magnitude",
+    ),
+}
 SCALE_BYTES = 4
 
 
@@ -108,5 +117,5 @@ def norm_op(name: str, norm: Norm) -> Op:
         layout=norm.layout,
         refresh=(*norm.rows, *norm.columns),
         observe=norm.observe if norm.coded else None,
-        limits=codes.LIMITS if norm.coded else {},
+        limits=CODED if norm.coded else {},
     )
