@@ -1,57 +1,69 @@
-"""How a tile size is chosen for a matrix product: the quickest of a few, kept on disk."""
+"""How the options of a kernel are chosen: the quickest of a few, tried once for a shape and kept on disk."""
 
-# mypy: ignore-errors
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 
-from gate.replay.providers.triton.kernels.gemm import gemm
+from gate.replay.provider import Launch
+
+Config = dict[str, Any]
+# A tile that does not fit, or an operand that the bulk copies cannot describe, is a config less.
+UNFIT = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError, triton.CompilationError)
+TRIES = 5
+FLUSH_BYTES = 256 * 1024 * 1024
+NO_GPU_UNITS = 132
+
+_CHOSEN: dict[str, Config] = {}
 
 
-def configs_for(m: int, n: int, k: int) -> list[dict[str, Any]]:
-    """The tile sizes worth trying for a product; small M gets flat tiles, so that no lane computes padding."""
-    if torch.version.hip:
-        large = [(256, 256, 64, 8, 2), (256, 128, 64, 8, 2), (128, 128, 64, 4, 2), (128, 64, 64, 4, 2)]
-        flat = [(16, 64, 128, 2, 2), (32, 64, 128, 4, 2), (16, 32, 256, 2, 2), (64, 64, 128, 4, 2)]
-    else:
-        large = [(128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (256, 128, 64, 8, 3), (128, 64, 64, 4, 4)]
-        flat = [(16, 64, 128, 4, 4), (32, 64, 128, 4, 4), (16, 32, 256, 4, 3), (64, 64, 64, 4, 5)]
-    tiles = flat if m <= 64 else large if m * n >= 1 << 20 else [*large[2:], flat[3]]
-    return [
-        {"BM": bm, "BN": bn, "BK": bk, "GROUP": 8, "num_warps": warps, "num_stages": stages}
-        for bm, bn, bk, warps, stages in tiles
-    ]
+def choose(name: str, configs: Sequence[Config], key: Sequence[Any], build: Callable[[Config], Launch]) -> Config:
+    """The quickest config for a shape, kept on disk so that every process that runs this code uses the same one.
 
-
-_CHOSEN: dict[str, dict[str, Any]] = {}
-
-
-def tuned(a, b, out) -> dict[str, Any]:
-    """The quickest config for these tensors, kept on disk so that every process that runs this code uses the same."""
-    key = _key(a, b)
-    if key not in _CHOSEN:
-        path = _cache_folder() / f"{key}.json"
-        try:
-            _CHOSEN[key] = json.loads(path.read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            _CHOSEN[key] = _tune(a, b, out)
-            _keep(path, _CHOSEN[key])
-    return _CHOSEN[key]
-
-
-def _key(a, b) -> str:
-    m, k = a.shape
+    `key` says what the choice depends on beside the configs: the shape and the kernels' source. In Triton's
+    interpreter the first one is taken. Raises RuntimeError if none fits the GPU.
+    """
+    if interpreted() or len(configs) == 1:
+        return configs[0]
     target = triton.runtime.driver.active.get_current_target()
-    source = f"{gemm.src}:{configs_for(m, b.shape[0], k)}:{a.dtype}:{m}x{b.shape[0]}x{k}:{target}:{triton.__version__}"
-    return "gemm-" + hashlib.sha256(source.encode()).hexdigest()[:24]
+    text = f"{name}:{list(configs)}:{list(key)}:{target}:{triton.__version__}"
+    code = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    if code not in _CHOSEN:
+        path = _cache_folder() / f"{code}.json"
+        try:
+            _CHOSEN[code] = json.loads(path.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            _CHOSEN[code] = _quickest(name, configs, build)
+            _keep(path, _CHOSEN[code])
+    return _CHOSEN[code]
+
+
+def interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@functools.cache
+def units() -> int:
+    """Multiprocessors or compute units of the GPU; without one, those of an H200."""
+    if not torch.cuda.is_available():
+        return NO_GPU_UNITS
+    return int(torch.cuda.get_device_properties(0).multi_processor_count)
+
+
+@functools.cache
+def workspace(elements: int, dtype: Any, place: str) -> Any:
+    """Zeroed device memory that all launches of this process share, one after the other."""
+    return torch.zeros(elements, dtype=dtype, device=place)
 
 
 def _cache_folder() -> Path:
@@ -59,7 +71,7 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("TRITON_CACHE_DIR") or default) / "gate-tuned"
 
 
-def _keep(path: Path, config: dict[str, Any]) -> None:
+def _keep(path: Path, config: Config) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -67,31 +79,34 @@ def _keep(path: Path, config: dict[str, Any]) -> None:
     Path(name).replace(path)
 
 
-def _tune(a, b, out) -> dict[str, Any]:
-    (m, k), n = a.shape, b.shape[0]
-    best, best_us = None, float("inf")
-    for config in configs_for(m, n, k):
-        grid = (triton.cdiv(m, config["BM"]) * triton.cdiv(n, config["BN"]),)
+def _quickest(name: str, configs: Sequence[Config], build: Callable[[Config], Launch]) -> Config:
+    times: dict[int, float] = {}
+    for index, config in enumerate(configs):
         try:
-            us = _quick_us(lambda grid=grid, config=config: gemm[grid](a, b, out, m, n, k, **config))
-        except triton.runtime.errors.OutOfResources:
+            times[index] = _quick_us(build(config))
+        except UNFIT:
             continue
-        if us < best_us:
-            best, best_us = config, us
-    if best is None:
-        raise RuntimeError(f"no tile size of {len(configs_for(m, n, k))} fits this GPU for {m} x {n} x {k}")
-    return best
+    if not times:
+        raise RuntimeError(f"no configuration of {len(configs)} of {name} fits this GPU")
+    return configs[min(times, key=lambda index: times[index])]
 
 
-def _quick_us(call) -> float:
-    """The least of a few event-timed calls: a choice, not a measurement."""
-    call()
-    times = []
-    for _ in range(8):
+@functools.cache
+def _flush_source() -> Any:
+    return torch.ones(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
+
+
+def _quick_us(launch: Launch) -> float:
+    """The least of a few event-timed calls on cold caches: a choice, not a measurement."""
+    launch()
+    pairs = []
+    for _ in range(TRIES):
+        # Reading it evicts, and keeps the GPU busy until the launch behind it has been enqueued.
+        _flush_source().sum()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        call()
+        launch()
         end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 1e3)
-    return min(times)
+        pairs.append((start, end))
+    torch.cuda.synchronize()
+    return min(float(start.elapsed_time(end)) * 1e3 for start, end in pairs)
