@@ -57,20 +57,24 @@ def of_contrasts(
     if not contrasts:
         return []
     centred = _centred(contrasts)
-    minimum = policy.noise.min_sd**2
+    minimum = np.where(centred.many, max(policy.noise.process_sd, policy.noise.min_sd) ** 2, policy.noise.min_sd**2)
     keys = list(zip(ops, strata(times_us, policy), strict=True))
-    aa = [contrast.aa for contrast in contrasts]
-    prior = noise.priors(keys=keys, variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum)
+    aa = [_expected_variance(contrast, policy) for contrast in contrasts]
+    prior = noise.priors(
+        keys=keys, kinds=centred.many.tolist(), variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum
+    )
     s2, df = noise.moderate(variances=centred.variance, dfs=centred.df, prior=prior, minimum=minimum)
-    tau2 = _process_variance(centred, s2, policy)
-    efficiency = np.where(centred.processes >= ROBUST_PROCESSES, EFFICIENCY, 1.0)
-    se = np.sqrt(s2 / (EFFICIENCY * centred.k) + tau2 / (efficiency * centred.processes))
+    tau2 = np.where(centred.many, 0.0, _process_variance(centred, s2, policy))
+    se = np.sqrt(s2 / (EFFICIENCY * centred.k) + tau2 / centred.processes)
     return _finish(contrasts, centred, se=se, df=df, ceilings=np.array(ceilings), policy=policy, n_tests=n_tests)
 
 
 class Centred(msgspec.Struct, frozen=True, kw_only=True):
-    """Per row: the estimate, the variance of one block with its degrees of freedom, blocks `k`, processes, the
-    variance between process centres (NaN with one process), whether the blocks show two speeds, visits a block."""
+    """Per row: the estimate, the variance of one unit with its degrees of freedom, units `k`, processes, the variance
+    between process centres (NaN with one process or many), whether the blocks show two speeds, visits a block.
+
+    A unit is a block, or a whole process where there are `many`: their scatter is all there is to know.
+    """
 
     centre: Floats
     variance: Floats
@@ -81,6 +85,12 @@ class Centred(msgspec.Struct, frozen=True, kw_only=True):
     bimodal: NDArray[np.bool_]
     visits: Floats
 
+    @property
+    def many(self) -> NDArray[np.bool_]:
+        """Rows of so many processes that these are their units."""
+        found: NDArray[np.bool_] = self.processes >= ROBUST_PROCESSES
+        return found
+
 
 def _centred(contrasts: Sequence[Contrast]) -> Centred:
     n = len(contrasts)
@@ -89,10 +99,11 @@ def _centred(contrasts: Sequence[Contrast]) -> Centred:
     processes = np.array([len(set(c.process)) if c.process else 1 for c in contrasts], dtype=float)
     for members in _same_design(contrasts):
         d = np.stack([contrasts[index].d for index in members])
+        p = int(processes[members[0]])
         centre[members], residual, spread[members] = _centre(d, contrasts[members[0]].process)
-        variance[members], df[members] = _robust_variance(residual, processes=int(processes[members[0]]))
+        variance[members], df[members] = _robust_variance(residual, centres=1 if p >= ROBUST_PROCESSES else p)
         bimodal[members] = _bimodal(np.stack([contrasts[index].raw for index in members]))
-    k = np.array([len(c.d) for c in contrasts], dtype=float)
+    k = np.where(processes >= ROBUST_PROCESSES, processes, np.array([len(c.d) for c in contrasts], dtype=float))
     visits = np.array([c.visits for c in contrasts], dtype=float)
     return Centred(
         centre=centre, variance=variance, df=df, k=k, processes=processes, spread=spread, bimodal=bimodal, visits=visits
@@ -115,35 +126,32 @@ def hodges_lehmann(d: Floats) -> Floats:
 
 
 def _centre(d: Floats, process: tuple[int, ...] | None) -> tuple[Floats, Floats, Floats]:
-    """Estimate, residuals around each process's own centre, and the variance between process centres."""
+    """Estimate, residuals of the units, and the variance between process centres (NaN where they are the units)."""
+    unknown = np.full(len(d), np.nan)
     if process is None:
         centre = hodges_lehmann(d)
-        return centre, d - centre[:, None], np.full(len(d), np.nan)
+        return centre, d - centre[:, None], unknown
     labels = np.array(process)
-    residual = np.empty_like(d)
-    centres = []
-    for label in sorted(set(process)):
-        chosen = labels == label
-        part = hodges_lehmann(d[:, chosen])
-        residual[:, chosen] = d[:, chosen] - part[:, None]
-        centres.append(part)
-    stacked = np.stack(centres)
-    # From five on, processes are enough to tell a wild one from the others.
-    centre = hodges_lehmann(stacked.T) if len(stacked) >= ROBUST_PROCESSES else stacked.mean(axis=0)
-    return centre, residual, stacked.var(axis=0, ddof=1)
+    own = {label: hodges_lehmann(d[:, labels == label]) for label in sorted(set(process))}
+    stacked = np.stack(list(own.values()), axis=1)
+    if stacked.shape[1] >= ROBUST_PROCESSES:
+        centre = hodges_lehmann(stacked)
+        return centre, stacked - centre[:, None], unknown
+    residual = d - np.stack([own[label] for label in process], axis=1)
+    return stacked.mean(axis=1), residual, stacked.var(axis=1, ddof=1)
 
 
-def _robust_variance(residual: Floats, *, processes: int) -> tuple[Floats, Floats]:
-    """Variance of one block such that variance / k is Yuen's for a 20% trimmed mean, and its degrees of freedom.
+def _robust_variance(residual: Floats, *, centres: int) -> tuple[Floats, Floats]:
+    """Variance of one unit such that variance / k is Yuen's for a 20% trimmed mean, and its degrees of freedom.
 
-    Each process's own centre costs a block, of which trimming keeps its share.
+    Each of the `centres` that were taken off costs a unit, of which trimming keeps its share.
     """
     n, k = residual.shape
     cut = int(TRIM * k) if k >= 5 else 0
     kept = k - 2 * cut
     ordered = np.sort(residual, axis=1)
     clipped = np.clip(ordered, ordered[:, [cut]], ordered[:, [k - 1 - cut]])
-    freedom = max((k - processes) * (kept - 1) / (k - 1), 1.0)
+    freedom = max((k - centres) * (kept - 1) / (k - 1), 1.0)
     sums = ((clipped - clipped.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return sums * k / (kept * freedom), np.full(n, float(freedom))
 
@@ -163,19 +171,24 @@ def _bimodal(d: Floats) -> NDArray[np.bool_]:
     return two
 
 
+def _expected_variance(contrast: Contrast, policy: Policy) -> float | None:
+    """The variance of one unit that the row's own A/A contrasts predict; of a process, with the policy's share."""
+    processes = len(set(contrast.process)) if contrast.process else 1
+    if contrast.aa is None or processes < ROBUST_PROCESSES:
+        return contrast.aa
+    share = policy.noise.process_share
+    return contrast.aa * (processes / len(contrast.d) + share / (1 - share) * contrast.visits)
+
+
 def _process_variance(centred: Centred, s2: Floats, policy: Policy) -> Floats:
-    """Variance between process pairs of each row: what blocks of one process cannot show.
+    """Variance between process pairs of each row of few processes: what blocks of one process cannot show.
 
     The largest of the policy's floor, the policy's share of a visit's variance (a block averages its visits, which
-    share the process), and what this run's processes show, where enough rows were measured by several. A row of many
-    processes answers for its own besides: half of what is declared, half of what they show.
+    share the process), and what this run's processes show, where enough rows were measured by several.
     """
     share = policy.noise.process_share
     declared = np.maximum(policy.noise.process_sd**2, share / (1 - share) * s2 * centred.visits)
-    inside = s2 * centred.processes / centred.k
-    excess = np.maximum(centred.spread - inside, 0.0)
-    many = centred.processes >= ROBUST_PROCESSES
-    declared = np.where(many, np.fmax(declared, (declared + excess) / 2), declared)
+    excess = np.maximum(centred.spread - s2 * centred.processes / centred.k, 0.0)
     seen = ~np.isnan(excess)
     if np.count_nonzero(seen) < noise.ENOUGH_ROWS:
         return declared

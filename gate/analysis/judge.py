@@ -53,18 +53,21 @@ def judge(inputs: Inputs) -> Decision:
     cells = lay_out(inputs.ledger, inputs.matrices, base=base, head=head, policy=policy)
     moved = control_arm.compare(cells, policy)
     floors = summary.launch_floors((base, head), policy)
+    again = _confirm_pairs(inputs, cells)
     rows = judge_rows(
         cells,
         policy=policy,
         controls=moved,
         floors=floors,
         code=inputs.code,
-        confirm=_confirm_pairs(inputs, cells),
+        confirm=again,
     )
     rows, uses = findings.apply_waivers(cells, rows, inputs.waivers, today=inputs.today)
     found = _findings(cells, rows, inputs, floors)
     assert len(found) == len(inputs.ledger.shapes), "one finding per ledger row"
-    return _decision(inputs, cells=cells, rows=rows, found=found, moved=moved, uses=uses, books=(base, head))
+    return _decision(
+        inputs, cells=cells, rows=rows, found=found, moved=moved, uses=uses, books=(base, head), again=again
+    )
 
 
 def _findings(
@@ -110,6 +113,7 @@ def _decision(
     moved: control_arm.Controls,
     uses: tuple[WaiverUse, ...],
     books: tuple[Book, Book],
+    again: Mapping[str, Pair],
 ) -> Decision:
     policy = inputs.policy
     tests = geomean_gate.tests(cells, rows, policy)
@@ -149,10 +153,15 @@ def _decision(
         geomean_tests=tests,
         problems=_problems(inputs, books, moved, refused_design),
         waivers=tuple(_waiver(use) for use in uses),
-        commands=phrases.commands(found, policy),
+        commands=phrases.commands(found, policy, confirmed=max(map(_processes, again.values()), default=0)),
         policy=msgspec.to_builtins(policy),
         error_rates={} if codegen else _error_rates(policy, tested, tests),
     )
+
+
+def _processes(pair: Pair) -> int:
+    labels = None if pair.head.outcome is None else pair.head.outcome.block_process
+    return len(set(labels)) if labels else 1
 
 
 def _methods(cells: Sequence[Cell]) -> frozenset[str | None]:
@@ -219,6 +228,7 @@ def _error_rates(policy: Policy, tested: int, tests: Sequence[GeomeanTest]) -> d
         "screen_false_discovery_rate": policy.screen.fdr,
         "screen_rate_per_look": policy.screen.fdr / len(policy.screen.looks),
         "confirm_chance_of_any_false_regression": policy.confirm.alpha,
+        "confirm_rate_per_look": policy.confirm.alpha / len(policy.confirm.processes),
         "geomean_tests": len(tests),
         "geomean_chance_of_a_false_alarm_each": policy.geomean.alpha,
     }

@@ -14,7 +14,8 @@ from gate.model.policy import Policy
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """shape_ids to measure again at the next look, and those to confirm; `blocks` and `processes` of that session."""
+    """shape_ids to measure again at the next look, and those to confirm; `blocks` and `processes` of that session's
+    first look."""
 
     again: tuple[str, ...]
     confirm: tuple[str, ...]
@@ -31,11 +32,12 @@ def goes_on(ruling: Ruling, estimate: Estimate, *, slower: float) -> bool:
     return ruling.verdict == "inconclusive" or estimate.log_ratio > math.log1p(slower)
 
 
-def confirm_blocks(policy: Policy) -> list[int]:
-    """Blocks of each process pair of the confirming session."""
-    total = policy.confirm.blocks_factor * max(policy.screen.looks)
-    each, rest = divmod(total, policy.confirm.processes)
-    return [each + (index < rest) for index in range(policy.confirm.processes)]
+def next_processes(policy: Policy, *, done: int) -> int:
+    """Process pairs of the confirming session's next look, when `done` have measured; the last look's if none is left.
+
+    What sticks to a process is averaged only over processes, so each of them measures few blocks.
+    """
+    return next((look for look in policy.confirm.processes if look > done), policy.confirm.processes[-1])
 
 
 def plan(rows: Iterable[RowFinding], policy: Policy) -> Plan:
@@ -44,11 +46,12 @@ def plan(rows: Iterable[RowFinding], policy: Policy) -> Plan:
     suspects = [row for row in found if row.suspect or (row.verdict == "regressed" and row.ratio is not None)]
     named = {row.shape_id for row in suspects}
     again = [row.shape_id for row in found if row.shape_id not in named and _open(row, policy)]
+    processes = next_processes(policy, done=0)
     return Plan(
         again=tuple(again),
         confirm=tuple(row.shape_id for row in suspects),
-        blocks=sum(confirm_blocks(policy)),
-        processes=policy.confirm.processes,
+        blocks=processes * policy.confirm.process_blocks,
+        processes=processes,
     )
 
 

@@ -46,40 +46,49 @@ def fit_prior(variances: Floats, dfs: Floats) -> Prior:
 
 
 def priors(
-    *, keys: Sequence[Hashable], variances: Floats, dfs: Floats, aa: Sequence[float | None], minimum: float
+    *,
+    keys: Sequence[Hashable],
+    kinds: Sequence[Hashable],
+    variances: Floats,
+    dfs: Floats,
+    aa: Sequence[float | None],
+    minimum: Floats,
 ) -> list[Prior | None]:
-    """The prior of each row: its own group's, else that of all rows, else the A/A contrasts', else none.
+    """The prior of each row: its own group's, else that of all rows of its kind, else the A/A contrasts', else none.
 
-    `keys` group rows (op and time stratum); `aa` is each row's A/A variance; `minimum` the smallest believed variance.
+    `keys` group rows (op and time stratum) within their kind (what a unit of theirs is); `aa` is each row's A/A
+    variance; `minimum` its smallest believed variance.
     """
-    known = np.array([np.nan if value is None else max(value, minimum) for value in aa])
-    groups: dict[Hashable, list[int]] = {}
-    for index, key in enumerate(keys):
+    known = np.maximum(np.array([np.nan if value is None else value for value in aa]), minimum)
+    groups: dict[tuple[Hashable, Hashable], list[int]] = {}
+    small: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(zip(kinds, keys, strict=True)):
         groups.setdefault(key, []).append(index)
     result: list[Prior | None] = [None] * len(keys)
-    small: list[int] = []
-    for members in groups.values():
+    for (kind, _), members in groups.items():
         if len(members) < ENOUGH_ROWS:
-            small += members
+            small.setdefault(kind, []).extend(members)
             continue
         for index, prior in zip(members, _of_group(np.array(members), variances, dfs, known, minimum), strict=True):
             result[index] = prior
-    if small:
-        everything = _of_group(np.arange(len(keys)), variances, dfs, known, minimum)
-        for index in small:
-            result[index] = everything[index]
+    for kind, members in small.items():
+        everything = np.array([index for index, own in enumerate(kinds) if own == kind])
+        found = dict(zip(everything.tolist(), _of_group(everything, variances, dfs, known, minimum), strict=True))
+        for index in members:
+            result[index] = found[index]
     return result
 
 
 def _of_group(
-    members: NDArray[np.int64], variances: Floats, dfs: Floats, known: Floats, minimum: float
+    members: NDArray[np.int64], variances: Floats, dfs: Floats, known: Floats, minimum: Floats
 ) -> list[Prior | None]:
     """The priors of some rows from their own variances.
 
     Rows differ in noise, and a row's A/A contrasts tell of its own: where they predict the variances better than one
     figure for all does (more prior degrees of freedom), each row's prior follows its contrasts.
     """
-    v, df, aa = np.maximum(variances[members], minimum), dfs[members], known[members]
+    least = minimum[members]
+    v, df, aa = np.maximum(variances[members], least), dfs[members], known[members]
     told = ~np.isnan(aa)
     usual = float(np.median(aa[told])) if told.any() else None
     if len(members) < ENOUGH_ROWS:
@@ -92,10 +101,12 @@ def _of_group(
         trend = fit_prior(v / aa, df)
         if trend.df > flat.df:
             return [Prior(variance=max(trend.variance * own, own), df=trend.df) for own in aa.tolist()]
-    return [Prior(variance=max(flat.variance, usual or 0.0, minimum), df=flat.df)] * len(members)
+    return [Prior(variance=max(flat.variance, usual or 0.0, float(least.min())), df=flat.df)] * len(members)
 
 
-def moderate(*, variances: Floats, dfs: Floats, prior: Sequence[Prior | None], minimum: float) -> tuple[Floats, Floats]:
+def moderate(
+    *, variances: Floats, dfs: Floats, prior: Sequence[Prior | None], minimum: Floats
+) -> tuple[Floats, Floats]:
     """Moderated variances and their degrees of freedom; hypervariable rows keep their own."""
     from scipy import special
 

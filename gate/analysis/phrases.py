@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from gate.analysis.decide import Outcome
-from gate.analysis.looks import confirm_blocks
+from gate.analysis.looks import next_processes
 from gate.model.decision import Command, Coverage, RowFinding
 from gate.model.policy import Policy
 from gate.model.reasons import sentence
@@ -66,9 +66,12 @@ def _code_changed(finding: RowFinding) -> bool:
     return finding.code is not None and finding.code.verdict != "same"
 
 
-def commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
-    """The commands that settle suspects and repeat the worst rows, one per op."""
-    return (*_timing_commands(findings, policy), *_code_commands(findings))
+def commands(findings: Sequence[RowFinding], policy: Policy, *, confirmed: int) -> tuple[Command, ...]:
+    """The commands that settle suspects and repeat the worst rows, one per op.
+
+    `confirmed`: the process pairs that a confirming session has measured with already.
+    """
+    return (*_timing_commands(findings, policy, confirmed), *_code_commands(findings))
 
 
 def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
@@ -97,7 +100,7 @@ def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
     )
 
 
-def _timing_commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Command, ...]:
+def _timing_commands(findings: Sequence[RowFinding], policy: Policy, confirmed: int) -> tuple[Command, ...]:
     suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
     by_op: dict[str, list[RowFinding]] = {}
     for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
@@ -105,15 +108,16 @@ def _timing_commands(findings: Sequence[RowFinding], policy: Policy) -> tuple[Co
     return tuple(
         Command(
             what=f"measure the {_rows(members)} of {op} again; BASE and HEAD: python=... of each commit",
-            line=_replay(op, members[:MOST_SHAPES], policy),
+            line=_replay(op, members[:MOST_SHAPES], policy, confirmed),
         )
         for op, members in by_op.items()
     )
 
 
-def _replay(op: str, members: Sequence[RowFinding], policy: Policy) -> str:
+def _replay(op: str, members: Sequence[RowFinding], policy: Policy, confirmed: int) -> str:
     shapes = [part for finding in members for part in ("--shape", finding.shape_id)]
-    spread = ["--blocks", str(sum(confirm_blocks(policy))), "--processes", str(policy.confirm.processes)]
+    processes = next_processes(policy, done=confirmed)
+    spread = ["--blocks", str(processes * policy.confirm.process_blocks), "--processes", str(processes)]
     fixed = shlex.join(["gate", "replay", "--op", op, *shapes, *spread, "--out", f"confirm-{op}"])
     return f'{fixed} --base "$BASE" --head "$HEAD"'
 

@@ -39,7 +39,9 @@ def rule(
     named = {*screened, *(index for index in tested if estimates[index].p_slow < policy.screen.suspect)}
     again = {index: found for index in sorted(named) if (found := confirmed.get(pairs[index].shape.shape_id))}
     # A fresh session decides alone, so naming more suspects costs it no error; without one the screen must agree.
-    established = _stand(again, policy) | _stand({i: estimates[i] for i in screened if i not in again}, policy)
+    alone = {index: estimates[index] for index in screened if index not in again}
+    alpha = policy.confirm.alpha
+    established = _stand(again, alpha / len(policy.confirm.processes)) | _stand(alone, alpha)
     faster = {index for index, is_fast in zip(tested, fast, strict=True) if is_fast}
     return [
         _paired(pair, estimate, policy, slow=index in established, suspect=index in named, fast=index in faster)
@@ -54,9 +56,9 @@ def _screen(p: Sequence[float], policy: Policy) -> list[bool]:
     return rejected
 
 
-def _stand(found: Mapping[int, Estimate], policy: Policy) -> set[int]:
+def _stand(found: Mapping[int, Estimate], alpha: float) -> set[int]:
     """Which of a family of suspects are slower for certain."""
-    stands = holm(np.array([estimate.p_slow for estimate in found.values()]), alpha=policy.confirm.alpha).tolist()
+    stands = holm(np.array([estimate.p_slow for estimate in found.values()]), alpha=alpha).tolist()
     return {index for index, stand in zip(found, stands, strict=True) if stand}
 
 

@@ -12,6 +12,8 @@ import msgspec
 Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
 PerStratum = Annotated[tuple[Fraction, ...], msgspec.Meta(min_length=5, max_length=5)]
 Probability = Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
+# An error rate that is accepted. Below the least, no measurement could ever show anything: a slip of the pen.
+ErrorRate = Annotated[float, msgspec.Meta(ge=1e-6, le=0.5)]
 EnvironmentField = Literal["gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version"]
 HotStage = Literal["prefill", "decode", "mixed", "synthetic", "diagnostic", "model_config"]
 
@@ -46,36 +48,44 @@ class Ceilings(_Table, frozen=True, kw_only=True):
 class Screen(_Table, frozen=True, kw_only=True):
     """The first test of all rows."""
 
-    fdr: Annotated[
-        Probability, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")
-    ] = 0.10
+    fdr: Annotated[ErrorRate, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")] = (
+        0.10
+    )
     suspect: Annotated[
-        Probability,
+        ErrorRate,
         doc("A row that would look this slow by chance this rarely goes to the confirming session, screened or not."),
-    ] = 0.005
+    ] = 0.02
     looks: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
         msgspec.Meta(
-            min_length=1, max_length=12, description="Blocks measured at each declared look; the error is spent evenly."
+            min_length=1,
+            max_length=32,
+            description="Blocks measured at each declared look, each look in fresh processes; the error is spent "
+            "evenly, and only rows that are still open go on.",
         ),
-    ] = (4, 6, 8)
-    interval: Annotated[Probability, doc("Confidence of the intervals that are shown (two-sided).")] = 0.95
+    ] = (4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32)
+    interval: Annotated[Probability, doc("Confidence of the intervals that clear a row and are shown (two-sided).")] = (
+        0.99
+    )
     power: Annotated[Probability, doc("Power at which the minimum detectable effect is stated.")] = 0.90
 
 
 class Confirm(_Table, frozen=True, kw_only=True):
     """The second test, of suspects only."""
 
-    alpha: Annotated[Probability, doc("Chance of any false regression among the suspects (Holm).")] = 0.01
-    blocks_factor: Annotated[
-        int, msgspec.Meta(ge=1, le=8, description="Blocks of the confirming session, in multiples of the last look's.")
-    ] = 2
+    alpha: Annotated[ErrorRate, doc("Chance of any false regression among the suspects (Holm).")] = 0.002
     processes: Annotated[
-        int,
+        tuple[Annotated[int, msgspec.Meta(ge=1, le=128)], ...],
         msgspec.Meta(
-            ge=1, le=32, description="Fresh process pairs that the confirming session's blocks are spread over."
+            min_length=1,
+            max_length=8,
+            description="Fresh process pairs at each declared look of the confirming session; the error is spent "
+            "evenly, and only suspects not yet settled go on.",
         ),
-    ] = 8
+    ] = (8, 16, 32, 48)
+    process_blocks: Annotated[
+        int, msgspec.Meta(ge=1, le=16, description="Blocks that each of those process pairs measures.")
+    ] = 2
 
 
 class GeomeanGate(_Table, frozen=True, kw_only=True):
@@ -84,7 +94,7 @@ class GeomeanGate(_Table, frozen=True, kw_only=True):
     limit: Annotated[
         Fraction, doc("The run blocks when the geomean of the paired rows is slower by more than this.")
     ] = 0.005
-    alpha: Annotated[Probability, doc("and is slower than 0 at this one-sided level.")] = 0.005
+    alpha: Annotated[ErrorRate, doc("and is slower than 0 at this one-sided level.")] = 0.005
     min_rows: Annotated[int, msgspec.Meta(ge=2, description="Fewest paired rows for which the geomean is tested.")] = 4
 
 

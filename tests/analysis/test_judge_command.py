@@ -169,6 +169,6 @@ def test_policy_explain_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["policy", "explain", "--policy", str(tmp_path / "policy.toml")]) == 0
     shown = capsys.readouterr().out
     assert "thresholds.slower = 0.02   (default 0.01)" in shown
-    assert "confirm.alpha = 0.01\n" in shown
+    assert "confirm.alpha = 0.002\n" in shown
     assert run(["policy", "check", "--policy", str(tmp_path / "policy.toml")]) == 0
     assert run(["policy", "check"]) == 64

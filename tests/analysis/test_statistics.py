@@ -50,10 +50,10 @@ def test_inverse_trigamma(x: float) -> None:
 
 def test_the_robust_variance_is_plain_without_trimming_and_yuens_with_it() -> None:
     d = np.array([[0.0, 1.0, 2.0, 3.0]])
-    variance, df = _robust_variance(d - 1.5, processes=1)
+    variance, df = _robust_variance(d - 1.5, centres=1)
     assert (variance[0], df[0]) == (pytest.approx(np.var(d, ddof=1)), 3.0)
     eight = np.random.default_rng(1).normal(size=(1, 8))
-    variance, df = _robust_variance(eight, processes=1)
+    variance, df = _robust_variance(eight, centres=1)
     winsorised = stats.mstats.winsorize(eight[0], limits=(0.125, 0.125))
     yuen = 7 * np.var(winsorised, ddof=1) / (6 * 5)
     assert (variance[0] / 8, df[0]) == (pytest.approx(yuen), 5.0)
@@ -98,8 +98,8 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     found = [_tested(seed) for seed in range(60)]
     inside = sum(abs(np.log(ratio / 1.01)) <= width / 2 for ratio, width in found)
     # The interval also allows for an offset between processes that this simulation does not have.
-    assert 56 <= inside <= 60
-    assert np.median([width for _, width in found]) < 0.015
+    assert 58 <= inside <= 60
+    assert np.median([width for _, width in found]) < 0.02
 
 
 def test_processes_are_averaged_and_their_disagreement_counts() -> None:
@@ -155,7 +155,7 @@ def test_the_variance_of_a_block_is_the_same_however_many_processes_share_the_bl
     d = rng.normal(size=(4000, 16))
     parts = np.split(d, processes, axis=1)
     residual = np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
-    variance, _ = _robust_variance(residual, processes=processes)
+    variance, _ = _robust_variance(residual, centres=processes)
     assert variance.mean() == pytest.approx(1.0, rel=0.25)
 
 

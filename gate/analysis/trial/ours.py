@@ -39,7 +39,7 @@ def judge_commit(source: Source, policy: Policy, *, slowed: Mapping[int, float],
     before = 0
     for look in policy.screen.looks:
         for row in waiting:
-            drawn[row].append(_measure(source, rng, row, look - before, slowed))
+            drawn[row].append(_measure(source, rng, row, [look - before], slowed))
             visits[row] += 2 * drawn[row][-1].base.size
         estimates = _estimate(source, waiting, drawn, policy)
         rulings = verdicts.rule(
@@ -68,32 +68,58 @@ def _confirm(
     rng: np.random.Generator,
     visits: dict[int, int],
 ) -> frozenset[int]:
-    """The suspects that a fresh process pair with more blocks confirms."""
+    """The suspects that fresh process pairs confirm, look by look; those clearly not slower are measured no further."""
+    waiting, before = sorted(suspects), 0
+    fresh: dict[int, list[Draw]] = {row: [] for row in waiting}
+    red: frozenset[int] = frozenset()
+    for look in policy.confirm.processes:
+        if not waiting:
+            break
+        sizes = [policy.confirm.process_blocks] * (look - before)
+        for row in waiting:
+            fresh[row].append(_measure(source, rng, row, sizes, slowed))
+            visits[row] += 2 * fresh[row][-1].base.size
+        found = _settle(source, policy, suspects, drawn, fresh)
+        red = frozenset(row for row, (ruling, _) in found.items() if ruling.verdict == "regressed")
+        waiting = [row for row in waiting if row not in red and not _clear(found[row][1], policy)]
+        before = look
+    return red
+
+
+def _settle(
+    source: Source,
+    policy: Policy,
+    suspects: Mapping[int, Estimate],
+    drawn: Mapping[int, list[Draw]],
+    fresh: Mapping[int, list[Draw]],
+) -> dict[int, tuple[verdicts.Ruling, Estimate]]:
+    """Each suspect's ruling on the confirming session so far, and its estimate there."""
     rows = sorted(suspects)
-    if not rows:
-        return frozenset()
-    sizes = looks.confirm_blocks(policy)
-    fresh = {row: [_measure(source, rng, row, k, slowed) for k in sizes] for row in rows}
-    for row in rows:
-        visits[row] += 2 * sum(one.base.size for one in fresh[row])
     # As in a run, the first session's rows help to say what noise is usual.
     context = sorted(drawn)
     both = {**{-1 - row: drawn[row] for row in context}, **fresh}
     found = _estimate(source, [-1 - row for row in context] + rows, both, policy)[len(context) :]
-    confirmed = {str(row): estimate for row, estimate in zip(rows, found, strict=True)}
     rulings = verdicts.rule(
         [pair(source, row) for row in rows],
         [suspects[row] for row in rows],
         policy=policy,
         controls=NO_CONTROLS,
-        confirmed=confirmed,
+        confirmed={str(row): estimate for row, estimate in zip(rows, found, strict=True)},
     )
-    return frozenset(row for row, ruling in zip(rows, rulings, strict=True) if ruling.verdict == "regressed")
+    return {row: (ruling, estimate) for row, ruling, estimate in zip(rows, rulings, found, strict=True)}
 
 
-def _measure(source: Source, rng: np.random.Generator, row: int, k: int, slowed: Mapping[int, float]) -> Draw:
-    """`k` more blocks in one fresh process pair."""
-    found = source.draw(rng, row, [k])
+def _clear(estimate: Estimate, policy: Policy) -> bool:
+    """Whether more blocks could not make a regression of it."""
+    zone = policy.thresholds
+    return estimate.hi < math.log1p(zone.not_slower) and estimate.log_ratio <= math.log1p(zone.slower)
+
+
+def _measure(
+    source: Source, rng: np.random.Generator, row: int, sizes: Sequence[int], slowed: Mapping[int, float]
+) -> Draw:
+    """More blocks, so many in each fresh process pair."""
+    found = source.draw(rng, row, sizes)
     factor = slowed.get(row)
     return found if factor is None else msgspec.structs.replace(found, head=found.head + math.log(factor))
 
@@ -114,12 +140,13 @@ def contrast(draws: Sequence[Draw]) -> Contrast:
     base, head = (np.concatenate(side) for side in zip(*((one.base, one.head) for one in draws), strict=True))
     visits = base.shape[1]
     own = (base.var(axis=1, ddof=1) + head.var(axis=1, ddof=1)) / visits if visits > 1 else None
-    process = tuple(index for index, one in enumerate(draws) for _ in range(len(one.base)))
+    process = tuple((index, own) for index, one in enumerate(draws) for own in one.process)
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(process))}
     return Contrast(
         d=tame(base, head) if visits > 1 else head.mean(axis=1) - base.mean(axis=1),
         raw=head.mean(axis=1) - base.mean(axis=1),
         visits=visits,
-        process=process if len(draws) > 1 else None,
+        process=tuple(numbers[label] for label in process) if len(numbers) > 1 else None,
         aa=None if own is None else float(np.median(own)) / (1 - 2 / (18 * (visits - 1))) ** 3,
         surplus=False,
     )
