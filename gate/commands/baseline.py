@@ -12,7 +12,7 @@ import msgspec
 
 from gate import store
 from gate.analysis.decide import BLOCKING
-from gate.commands import baseline_code, baseline_files, baseline_table
+from gate.commands import baseline_code, baseline_files, baseline_release, baseline_table
 from gate.commands.baseline_files import Op, Place, Refused
 from gate.commands.run import default_ledgers
 from gate.ledgers import promotion
@@ -20,6 +20,7 @@ from gate.ledgers.baselines import Offer, Provenance, Right, of_times
 from gate.ledgers.freeze import sha256
 from gate.ledgers.ratios import ratios
 from gate.model.decision import Decision
+from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -32,7 +33,8 @@ def command() -> None:
     """Record, promote, show and compare stored baselines.
 
     A baseline lies in <op>/baselines/<architecture>/ of the ledgers. It is only ever replaced by a run that passed;
-    what it replaced stays under history/, and provenance.jsonl has one line for each.
+    what it replaced stays under history/, and provenance.jsonl has one line for each. A release that was pinned
+    stays beside it under release/: a run far slower than that is drift, and replaces nothing.
     """
 
 
@@ -54,6 +56,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_options
 @click.option("--decision", "decision_folder", type=FOLDER, required=True, help="The judgement of these results.")
 @click.option("--accept-waived", is_flag=True, help="Take over rows that got slower and are waived, on purpose.")
+@click.option("--accept-drift", is_flag=True, help="Take over times far from the pinned release, on purpose.")
 def promote(
     source: Path,
     ledgers: Path | None,
@@ -63,6 +66,7 @@ def promote(
     day: datetime | None,
     decision_folder: Path,
     accept_waived: bool,
+    accept_drift: bool,
 ) -> None:
     """Make the results of a run that passed the baseline: all ops of the run, or none.
 
@@ -77,7 +81,8 @@ def promote(
         faults += _worse(decision)
     if faults:
         raise Refused(*faults)
-    ops = baseline_files.read_ops(ledgers or default_ledgers())
+    root = ledgers or default_ledgers()
+    ops = baseline_files.read_ops(root)
     if decision.kind == "codegen":
         baseline_code.promote(source, ops, right, commit=commit, name=name, accept_waived=accept_waived)
         return
@@ -87,7 +92,8 @@ def promote(
         raise UnusableInput(*(fault for fault in foreign if fault is not None))
     for offer in offered:
         faults += promotion.verdict_faults(decision, op_type=offer.op_type, accept_waived=accept_waived)
-    _write(offered, ops, right, name=name, faults=faults)
+    policy = None if accept_drift else baseline_release.read_policy(root)
+    _write(offered, ops, right, name=name, faults=faults, policy=policy)
 
 
 @command.command()
@@ -149,8 +155,19 @@ def _measured(offered: Iterable[Offer]) -> list[Offer]:
     return found
 
 
-def _write(offered: list[Offer], ops: dict[str, Op], right: Right, *, name: str | None, faults: list[Problem]) -> None:
-    """Looks at every op first and writes only if none is refused. Raises Refused, UnusableInput."""
+def _write(
+    offered: list[Offer],
+    ops: dict[str, Op],
+    right: Right,
+    *,
+    name: str | None,
+    faults: list[Problem],
+    policy: Policy | None = None,
+) -> None:
+    """Looks at every op first and writes only if none is refused; drift is looked for if there is a policy.
+
+    Raises Refused, UnusableInput.
+    """
     ready: list[tuple[Place, Provenance, bytes]] = []
     for offer in offered:
         own = promotion.faults(offer)
@@ -158,6 +175,8 @@ def _write(offered: list[Offer], ops: dict[str, Op], right: Right, *, name: str 
         if not offer.timed:
             continue
         baseline_files.unchanged(ops[offer.op_type].folder)
+        if policy is not None:
+            faults += baseline_release.drift_faults(ops[offer.op_type], offer, name=name, policy=policy)
         found = baseline_files.place(ops[offer.op_type].folder, name or str(offer.timed[0].arch))
         data = baseline_files.encoded(offer.rows)
         faults += _place_faults(found, offer, right, digest=sha256(data))
@@ -207,7 +226,8 @@ def show(ledgers: Path | None, ops: tuple[str, ...], today: datetime | None, as_
     if unknown := sorted(set(ops) - known.keys()):
         what = f"no op {', '.join(unknown)}; the ops are {', '.join(sorted(known))}"
         raise WrongUsage(Problem(what=what, file=""))
-    found = [entry for op in ops or sorted(known) for entry in baseline_files.places(known[op].folder)]
+    moving = [entry for op in ops or sorted(known) for entry in baseline_files.places(known[op].folder)]
+    found = [one for each in moving for one in (each, *baseline_files.releases(each))]
     entries = [entry for each in found for entry in baseline_table.entries(each, today=_day(today))]
     click.echo(store.encode(entries) if as_json else baseline_table.overview(entries))
 
@@ -226,3 +246,7 @@ def diff(first: Path, second: Path, providers: tuple[str, ...], as_json: bool) -
     before, after = (baseline_files.read_results(path).outcomes for path in (first, second))
     found = [one for one in ratios(before, after) if not providers or one.provider in providers]
     click.echo(store.encode(found) if as_json else baseline_table.comparison(found))
+
+
+command.add_command(baseline_release.pin)
+command.add_command(baseline_release.drift_command)

@@ -18,7 +18,7 @@ from gate.model.outcome import Outcome, Results
 from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.shape import Shape
 
-BASELINES, HISTORY, PROVENANCE_FILE = "baselines", "history", "provenance.jsonl"
+BASELINES, HISTORY, RELEASE, PROVENANCE_FILE = "baselines", "history", "release", "provenance.jsonl"
 FILES = {"times": store.RESULTS_FILE, "machine_code": store.CODEGEN_FILE}
 RESTORE = "restore the folder from version control"
 
@@ -75,7 +75,17 @@ def unchanged(folder: Path) -> None:
 
 def place(op: Path, name: str) -> Place:
     """The baselines of one op and machine, checked. Raises UnusableInput where file and provenance disagree."""
-    folder = op / BASELINES / name
+    return _place(op, op / BASELINES / name)
+
+
+def releases(found: Place) -> list[Place]:
+    """The pinned releases beside a baseline, oldest pin first. Raises UnusableInput as `place`."""
+    folders = sorted(path for path in (found.folder / RELEASE).glob("*") if path.is_dir())
+    pinned = [_place(found.op, folder) for folder in folders]
+    return sorted(pinned, key=lambda one: (str(one.lines[-1].pinned) if one.lines else "", one.folder.name))
+
+
+def _place(op: Path, folder: Path) -> Place:
     path = folder / PROVENANCE_FILE
     rows, problems = store.decode_lines(path, Provenance) if path.is_file() else ([], [])
     if problems:
@@ -122,6 +132,13 @@ def put(found: Place, line: Provenance, data: bytes) -> None:
     before = store.read_bytes(provenance) if provenance.is_file() else b""
     store.write_bytes(provenance, before + store.encode(line) + b"\n")
     store.write_bytes(found.folder / name, data)
+    ledger_files.write_frozen(found.op, shapes=None, matrix=None)
+
+
+def pin(found: Place, line: Provenance, data: bytes) -> None:
+    """Writes the file of a release beside the baseline and locks the op's folder; a release is written once."""
+    store.write_bytes(found.folder / PROVENANCE_FILE, store.encode(line) + b"\n")
+    store.write_bytes(found.folder / FILES[line.contents], data)
     ledger_files.write_frozen(found.op, shapes=None, matrix=None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 import msgspec
@@ -12,12 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from gate import store
+from gate.analysis.drift import OpDrift
 from gate.commands.baseline_files import FILES, Place
 from gate.ledgers.freeze import sha256
 from gate.ledgers.ratios import Ratio
 from gate.model.codegen import CodegenRecord
 
 WIDTH = 200
+MOST_ROWS = 20
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     timed: int | None
     promotions: int
     waived: tuple[str, ...] = ()
+    release: str | None = None
 
 
 def entries(found: Place, *, today: date) -> list[Entry]:
@@ -62,6 +65,7 @@ def _entry(found: Place, contents: str, *, today: date) -> Entry:
         timed=last.timed,
         promotions=sum(line.contents == contents for line in found.lines),
         waived=last.waived,
+        release=last.release,
     )
 
 
@@ -95,7 +99,7 @@ def overview(found: Sequence[Entry]) -> str:
     lines = [
         (
             one.op_type,
-            one.name,
+            f"{one.name} (pinned)" if one.release else one.name,
             one.gpu or "none",
             one.timing_method,
             one.cache_state or "none",
@@ -108,6 +112,27 @@ def overview(found: Sequence[Entry]) -> str:
     ]
     titles = ("op", "folder", "GPU", "method", "cache", "age", "commit", "rows", "promotions")
     return _table(titles, lines)
+
+
+def drifts(found: Sequence[tuple[str, OpDrift]]) -> Iterator[str]:
+    """The lines of `gate baseline drift`: one for each op, and the slowest rows of those that drifted."""
+    lines = [
+        (
+            one.op_type,
+            release,
+            one.state,
+            f"{one.n} of {one.of}",
+            *("none" if value is None else f"{value:.4f}" for value in (one.ratio, one.low, one.controls)),
+            f"{one.limit:.4f}",
+        )
+        for release, one in found
+    ]
+    titles = ("op", "release", "state", "rows", "head / release", "at least", "controls", "limit")
+    yield from _table(titles, lines).splitlines()
+    slow = [(one.op_type, row) for _, one in found for row in one.rows if row.drifted][:MOST_ROWS]
+    for op, row in slow:
+        times = f"{row.release_us:.4g} us, now {row.head_us:.4g} us"
+        yield f"{op} {row.shape_id}: {row.ratio:.4f}x of {times}, limit {row.limit:.4f}"
 
 
 def comparison(found: Sequence[Ratio]) -> str:
