@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gate.ledgers.baselines import CodeOffer, Offer, Provenance
+from gate.ledgers.baselines import CodeOffer, Offer
 from gate.ledgers.ratios import usable
+from gate.model.baseline import Provenance
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome

@@ -37,8 +37,8 @@ CASES = (
     case_for("topk_gating_softmax", "f32", num_tokens=1, num_experts=8, topk=8),
     case_for("moe_reduce", "bf16", num_tokens=5, topk=3, model_dim=40),
     case_for("moe_reduce", "f32", num_tokens=1, topk=16, model_dim=1031),
-    case_for("moe_sorting", "f32", **SORTING),
-    case_for("moe_sorting", "f32", **{**SORTING, "num_tokens": 1, "topk": 1}),
+    case_for("moe_sorting", "bf16", **SORTING),
+    case_for("moe_sorting", "bf16", **{**SORTING, "num_tokens": 1, "topk": 1}),
 )
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="computes with torch")
 needs_triton = pytest.mark.skipif(
@@ -148,7 +148,7 @@ def test_a_wrong_choice_of_experts_is_found() -> None:
 
 @needs_torch
 def test_a_wrong_sorting_is_found() -> None:
-    case = case_for("moe_sorting", "f32", **SORTING)
+    case = case_for("moe_sorting", "bf16", **SORTING)
 
     def swapped(results: Any) -> None:
         results["sorted_experts"][:2] = 7

@@ -36,6 +36,7 @@ DERIVE: Mapping[str, Derive] = {
     "moe_blockscale": moe.moe_gemm,
     "moe_gemm": moe.moe_gemm,
     "moe_reduce": moe.moe_reduce,
+    "moe_sorting": moe.moe_sorting,
     "pa_decode": attention.pa_decode,
     "preshuffle_gemm": gemms.quantised_gemm,
     "quant": norms.quant,

@@ -15,6 +15,23 @@ def topk_gating_softmax(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
         yield Cell(dtype=dtype, args=args, notes="router")
 
 
+# Rows of a tile of the grouped products, which every expert's share is padded to.
+UNIT_SIZE = 32
+
+
+def moe_sorting(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
+    """The tokens of a step sorted by their experts, before the grouped products."""
+    if model.moe is not None:
+        args: Args = {
+            "num_tokens": at.tokens,
+            "num_experts": model.moe.experts,
+            "topk": model.moe.topk,
+            "unit_size": UNIT_SIZE,
+            "model_dim": model.hidden,
+        }
+        yield Cell(dtype=dtype, args=args, notes="sorting by expert")
+
+
 def moe_gemm(model: Model, at: Point, dtype: str) -> Iterator[Cell]:
     """Both grouped products of the experts: Dim1 is the hidden width, Dim2 gate and up together.
 

@@ -111,6 +111,25 @@ def moe_reduce() -> Iterator[Cell]:
         yield cell(256, 8, 4096, dtype, "dtype variant")
 
 
+def moe_sorting() -> Iterator[Cell]:
+    """Sorting by expert, around the tokens that FlyDSL's kernels change paths at (16 and 2048)."""
+
+    def cell(tokens: int, experts: int, topk: int, notes: str) -> Cell:
+        args: dict[str, int] = {"num_tokens": tokens, "num_experts": experts, "topk": topk}
+        return Cell(dtype="bf16", args={**args, "unit_size": 32, "model_dim": 4096}, notes=notes)
+
+    for tokens, why in (
+        (16, "last of one kernel"),
+        (17, "first of two"),
+        (2048, "last of two"),
+        (2049, "first of four"),
+    ):
+        yield cell(tokens, 256, 8, why)
+    yield cell(256, 8, 1, "one choice")
+    yield cell(256, 512, 16, "many experts and choices")
+    yield cell(1, 8, 8, "one token to every expert")
+
+
 PRODUCT_PROBES: dict[str, Callable[[], Iterator[Cell]]] = {
     "batched_gemm": batched_gemm,
     "blockscale_preshuffle_gemm": lambda: _eight_bit(()),
@@ -119,6 +138,7 @@ PRODUCT_PROBES: dict[str, Callable[[], Iterator[Cell]]] = {
     "moe_blockscale": lambda: _experts(("fp8",)),
     "moe_gemm": lambda: _experts(("fp8", "int8", "mixed_a8w4", "fp4")),
     "moe_reduce": moe_reduce,
+    "moe_sorting": moe_sorting,
     "preshuffle_gemm": lambda: _eight_bit(("bf16", "f16", "int8", "fp4")),
     "topk_gating_softmax": topk_gating_softmax,
 }

@@ -39,7 +39,7 @@ def outputs(case: Case) -> dict[str, Spec]:
         "sorted_weights": Spec(shape=(ids,), dtype="fp32", partial=True),
         "sorted_experts": Spec(shape=(-(-ids // case.dim("unit_size")),), dtype="int32", partial=True),
         "num_valid": Spec(shape=(2,), dtype="int32"),
-        "moe_buf": Spec(shape=(case.dim("num_tokens"), case.dim("model_dim")), dtype="bf16"),
+        "moe_buf": Spec(shape=(case.dim("num_tokens"), case.dim("model_dim")), dtype=case.dtype),
     }
 
 
@@ -86,7 +86,7 @@ def observe(case: Case, tensors: Tensors, results: Tensors) -> Tensors:
 
 def bytes_moved(case: Case) -> float:
     pairs, buffer = case.dim("num_tokens") * case.dim("topk"), case.dim("num_tokens") * case.dim("model_dim")
-    return 16.0 * pairs + 2.0 * buffer
+    return 16.0 * pairs + case.element_bytes * buffer
 
 
 def flops(case: Case) -> float:
@@ -100,11 +100,11 @@ OP = Op(
     reference=reference,
     bytes_moved=bytes_moved,
     flops=flops,
-    tolerances=tolerances(WHY, f32=(0.0, 0.0)),
+    tolerances=tolerances(WHY, bf16=(0.0, 0.0), f16=(0.0, 0.0)),
     layout=(
         "topk_ids i32 and topk_weights f32 (num_tokens, topk); sorted_ids i32 and sorted_weights f32 (all ids, "
-        "padded), sorted_experts i32 (tiles), num_valid i32 (ids in use, num_tokens), moe_buf bf16 (num_tokens, "
-        "model_dim) set to zero"
+        "padded), sorted_experts i32 (tiles), num_valid i32 (ids in use, num_tokens), moe_buf (num_tokens, "
+        "model_dim) set to zero, the output that the products will add to"
     ),
     refresh=("topk_ids", "topk_weights"),
     observe=observe,

@@ -9,7 +9,7 @@ import torch
 from gate.replay.op import Case, Tensors
 from gate.replay.ops.moe_sorting import TOKEN_BITS
 from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import FLOATS, version
+from gate.replay.providers.pytorch.common import FLOATS, HALVES, version
 
 
 @kernel(
@@ -45,7 +45,7 @@ def topk_gating_softmax(case: Case, tensors: Tensors) -> Launch:
 @kernel(
     op="moe_sorting",
     provider="pytorch",
-    dtypes=("f32", "fp32"),
+    dtypes=HALVES,
     detail="sort, counts, prefix sum and scatter as separate operators",
     includes_allocation=True,
     version=version,

@@ -8,7 +8,7 @@ import triton
 from gate.replay.op import Case, Tensors
 from gate.replay.ops.moe_sorting import TOKEN_BITS, most_ids
 from gate.replay.providers.triton.calls import Call, triton_kernel
-from gate.replay.providers.triton.common import FLOATS
+from gate.replay.providers.triton.common import FLOATS, HALVES
 from gate.replay.providers.triton.kernels import routing as kernels
 from gate.replay.providers.triton.staged import Plan, staged_kernel
 
@@ -67,7 +67,7 @@ def topk_gating_softmax(case: Case, tensors: Tensors) -> Call:
 
 @staged_kernel(
     op="moe_sorting",
-    dtypes=("f32", "fp32"),
+    dtypes=HALVES,
     detail="clear, count, then place with a prefix sum in every program",
     when=_experts_limit,
 )
