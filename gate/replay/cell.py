@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from gate.replay import integrity
@@ -82,13 +83,20 @@ class Cell:
         self.release()
         return {"estimate_us": max(cold_us, 0.1), "footprint_bytes": footprint, "gpu_us": sum(times)}
 
-    def build(self, plan: RingPlan) -> None:
-        """Makes the ring and runs one call, so that nothing is left to compile or allocate."""
+    def build(self, plan: RingPlan, *, shared: bool = False) -> None:
+        """Makes the ring, where another process has the like one if `shared`, and runs one call, so that nothing is
+        left to compile or allocate."""
         self.plan = plan
-        self._make_ring(plan.copies)
+        with self.device.shared() if shared else nullcontext():
+            self._make_ring(plan.copies)
         self.device.run(lambda: self._launch(0))
         self.outputs.poison()
         self._kept_digests = (self._input_digest(), self._workspace_digest())
+
+    @property
+    def input_digest(self) -> tuple[int, ...]:
+        """The digest of the ring's inputs after the first call; equal rings have equal ones."""
+        return self._kept_digests[0]
 
     def _input_digest(self) -> tuple[int, ...]:
         kept = [tensor for name, tensor in self.inputs.items() if name not in self.op.mutates]
@@ -98,8 +106,8 @@ class Cell:
         spaces = [tensor for state in self.states[:1] for tensor in self.adapter.workspaces(state)]
         return self.device.digest(spaces)
 
-    def capture(self) -> None:
-        """Records the n-launch and the one-launch graph. Raises CaptureFailed."""
+    def capture(self) -> dict[str, Any]:
+        """Records the n-launch and the one-launch graph, and makes integrity check 1. Raises CaptureFailed."""
         assert self.plan is not None
         launches = self.plan.launches
         one = self.device.capture(lambda: self._enqueue(1))
@@ -109,14 +117,13 @@ class Cell:
             one.close()
             raise
         self.graphs = [full, one]
+        return {"findings": [item.as_dict() for item in filter(None, [self._escaped()])]}
 
     def check(self) -> dict[str, Any]:
-        """Integrity checks 1 to 3 on the graphs just captured, and the profile that check 4 needs."""
-        findings = list(filter(None, [self._escaped()]))
+        """Integrity checks 2 and 3 on the graphs just captured, and the profile that check 4 needs."""
         self.outputs.poison()
         self.device.replay(self.graphs[0])
-        output_findings, largest = self.outputs.judge(range(len(self.states)))
-        findings += output_findings
+        findings, largest = self.outputs.judge(range(len(self.states)))
         changed = self._input_digest() != self._kept_digests[0]
         findings += filter(None, [integrity.inputs_changed(self._changed_inputs() if changed else [])])
         self.profiled = self.device.profile(lambda: self._eager(0))

@@ -10,6 +10,7 @@ from typing import Any
 from gate.replay.arms import ArmSpec
 from gate.replay.job import Settings
 from gate.replay.link import BOOT, Link, WorkerDied
+from gate.replay.sharing import SharedMemory
 
 Reply = dict[str, Any]
 
@@ -35,6 +36,7 @@ class Crew:
         self.environments: dict[str, dict[str, str]] = {}
         self.chips: dict[str, dict[str, Any]] = {}
         self.restarts = 0
+        self.memory = SharedMemory(settings.lanes)
 
     def start(self, sides: Iterable[str], *, hold: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """Starts the workers that are not running, together; they open the GPU inside `hold`, since others feel that.
@@ -67,6 +69,16 @@ class Crew:
         log = self.settings.folder / "logs" / f"{self.name}-{side}.log"
         environment = spec.environment(os.environ, gpu=self.gpu)
         return Link(name=f"{self.name}-{side}", command=[spec.python, str(BOOT)], environment=environment, log=log)
+
+    def share(self, sides: Iterable[str]) -> bool:
+        """Whether all these sides have the lane's shared memory; to be called with the GPU held. Raises SideLost."""
+        return all(self._reach(side) for side in sides)
+
+    def _reach(self, side: str) -> bool:
+        try:
+            return self.memory.reach(self.links[side], lambda message: self.ask(side, message))
+        except WorkerDied as death:
+            raise SideLost(side, None, death) from None
 
     def ask(self, side: str, message: Reply) -> Reply:
         """One command to one side. Raises SideLost."""
@@ -110,3 +122,4 @@ class Crew:
         for link in self.links.values():
             link.close()
         self.links.clear()
+        self.memory.close()

@@ -6,6 +6,7 @@ The engine holds tensors only as opaque values and hands them back to the device
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,6 +30,10 @@ class CaptureFailed(DeviceError):
 
 class OutOfMemory(DeviceError):
     """The device has not enough free memory."""
+
+
+class NoRoom(DeviceError):
+    """The memory that arms share is too small for what is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +125,25 @@ class Memory(Protocol):
         ...
 
 
-class Device(Memory, Protocol):
+class Sharing(Protocol):
+    """Memory that lies at the same physical place for several processes, so that where it lies divides nobody."""
+
+    def lend(self, size: int) -> tuple[int, int]:
+        """Makes at least `size` bytes that other processes can map: a descriptor, the caller's to close, and the exact
+        size. Raises DeviceError where that cannot be, or where such memory is slower than the process's own."""
+        ...
+
+    def borrow(self, descriptor: int, size: int) -> None:
+        """Maps what another process has lent. Raises DeviceError as `lend`."""
+        ...
+
+    def shared(self) -> AbstractContextManager[None]:
+        """Within it `stack` takes tensors from the shared memory, from its start on. Raises NoRoom when it is
+        full."""
+        ...
+
+
+class Device(Memory, Sharing, Protocol):
     """One GPU as one process sees it."""
 
     facts: Facts

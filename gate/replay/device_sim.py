@@ -1,4 +1,4 @@
-"""A simulated GPU: numpy arrays for tensors, Python callables for kernels, a computed clock with a floor and noise.
+"""A simulated GPU: Python callables for kernels, a computed clock with a floor and noise; see `memory_sim` for tensors.
 
 It lets the timer, the checks, the workers and the runner be exercised on a machine without a GPU. Its rows name the
 GPU `simulated`. Times depend only on the options and on what `begin` was told, never on the host's clock.
@@ -12,21 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 from gate.replay.chips import MIB, Chip
-from gate.replay.device import CaptureFailed, Comparison, DeviceError, Facts, KernelTime, OutOfMemory, Run
-from gate.replay.op import Tolerance
-
-SENTINELS = {"fp32": -30464.0, "f32": -30464.0, "fp16": -30464.0, "f16": -30464.0, "int32": -1234567}
-NUMPY_NAMES = {"fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "int32": "int32"}
+from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, Run
+from gate.replay.memory_sim import SimMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimOptions:
     """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
 
-    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated.
+    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated. With `lends`
+    0 no memory can be shared between processes.
     """
 
     floor: float = 4.0
@@ -39,6 +35,7 @@ class SimOptions:
     warm: float = 0.5
     drift: float = 0.0
     drift_after: int = 1_000_000
+    lends: int = 1
 
 
 @dataclass(slots=True)
@@ -72,7 +69,7 @@ def current() -> SimDevice:
     return _CURRENT[-1]
 
 
-class SimDevice:
+class SimDevice(SimMemory):
     """See the module; `launch` is what a simulated kernel calls."""
 
     def __init__(self, options: SimOptions) -> None:
@@ -85,11 +82,11 @@ class SimDevice:
             tflops={"fp32": 60.0, "bf16": 900.0},
         )
         total = int(options.memory * MIB)
+        super().__init__(total, lends=bool(options.lends))
         self.facts = Facts(gpu="simulated", arch="sim", runtime="sim 1", chip=chip, total_bytes=total, uuid="SIM-0")
         self._recording: list[_Node] | None = None
         self._profiled: list[KernelTime] | None = None
         self._cached: OrderedDict[int, int] = OrderedDict()
-        self._allocated = 0
         self._eager_us = 0.0
         self._canaries = 0
         self._random = random.Random(options.seed)
@@ -142,50 +139,6 @@ class SimDevice:
         while sum(self._cached.values()) > self.facts.chip.cache_bytes:
             self._cached.popitem(last=False)
         return max(node.us * (self.options.warm if hot else 1.0), self.options.gap)
-
-    def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
-        array = np.empty((copies, *shape), dtype=NUMPY_NAMES[dtype])
-        self._allocated += array.nbytes
-        if self._allocated > self.facts.total_bytes:
-            self._allocated -= array.nbytes
-            raise OutOfMemory(f"the simulated GPU cannot allocate {array.nbytes} bytes")
-        return array
-
-    def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
-        tensor[...] = np.random.default_rng(seed).standard_normal(tensor.shape) * scale
-        return tensor
-
-    def integers(self, tensor: Any, seed: int, low: int, high: int) -> Any:
-        tensor[...] = np.random.default_rng(seed).integers(low, high, tensor.shape)
-        return tensor
-
-    def fill(self, tensor: Any, dtype: str) -> None:
-        tensor.fill(SENTINELS[dtype])
-
-    def untouched(self, tensor: Any, dtype: str) -> int:
-        return int((tensor == SENTINELS[dtype]).sum())
-
-    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
-        value = np.asarray(out, dtype=np.float32)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(value - reference)
-            bad = ~(error <= tolerance.atol + tolerance.rtol * np.abs(reference))
-        finite = np.isfinite(value)
-        largest = float(error[finite].max()) if finite.any() else 0.0
-        return Comparison(bad=int(bad.sum()), nonfinite=int((~finite).sum()), total=value.size, max_abs=largest)
-
-    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(hash(tensor.tobytes()) for tensor in tensors)
-
-    def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
-        name = str(tensor.dtype)
-        return tuple(tensor.shape), {"float32": "fp32", "float16": "fp16"}.get(name, name)
-
-    def nbytes(self, tensor: Any) -> int:
-        return int(tensor.nbytes)
-
-    def copy(self, destination: Any, source: Any) -> None:
-        destination[...] = source
 
     def run(self, run: Run) -> None:
         run()
@@ -253,9 +206,6 @@ class SimDevice:
 
     def begin(self, label: str) -> None:
         self._random = random.Random(f"{self.options.seed}:{label}")
-
-    def free_bytes(self) -> int:
-        return max(self.facts.total_bytes - self._allocated, 0)
 
     def trim(self) -> None:
         self._allocated = 0

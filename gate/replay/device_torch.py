@@ -6,13 +6,11 @@ import gc
 from collections.abc import Sequence
 from typing import Any
 
+from gate.replay.canary_torch import TorchCanary
 from gate.replay.chips import MIB, chip_for
 from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, Run
-from gate.replay.memory_torch import TorchMemory
+from gate.replay.shared_torch import SharedTorchMemory
 
-CANARY_COPY_BYTES = 256 * MIB
-CANARY_CYCLES = 100_000
-CANARY_LAUNCHES = 8
 TRIM_SHARE = 0.1
 LEGACY_FLUSH_BYTES = 256 * MIB
 
@@ -33,7 +31,7 @@ class TorchGraph:
         self.graph.reset()
 
 
-class TorchDevice(TorchMemory):
+class TorchDevice(SharedTorchMemory):
     """The first GPU that this process may see."""
 
     def __init__(self) -> None:
@@ -52,8 +50,7 @@ class TorchDevice(TorchMemory):
         self._flush_source: Any = None
         self._flush_sink: Any = None
         self._legacy: Any = None
-        self._canaries: dict[str, tuple[TorchGraph, TorchGraph]] | None = None
-        self._canary_memory: tuple[Any, Any] | None = None
+        self._canary: TorchCanary | None = None
 
     def _read_facts(self) -> Facts:
         torch = self._torch
@@ -170,33 +167,8 @@ class TorchDevice(TorchMemory):
         )
 
     def canary(self, warm: int) -> dict[str, float]:
-        torch = self._torch
-        if self._canaries is None:
-            source = torch.ones(CANARY_COPY_BYTES // 4, dtype=torch.float32, device="cuda")
-            destination = torch.empty_like(source)
-            self._canaries = {
-                "spin": self._canary_graphs(lambda: torch.cuda._sleep(CANARY_CYCLES)),
-                "copy": self._canary_graphs(lambda: destination.copy_(source)),
-            }
-            self._canary_memory = (source, destination)
-        # An idle GPU, and one fresh from heavy work, runs slower clocks; light work brings both to the same ones.
-        for _ in range(warm):
-            torch.cuda._sleep(CANARY_CYCLES)
-        return {name: self._canary_us(*graphs) for name, graphs in self._canaries.items()}
-
-    def _canary_graphs(self, run: Run) -> tuple[TorchGraph, TorchGraph]:
-        self.run(run)
-
-        def several() -> None:
-            for _ in range(CANARY_LAUNCHES):
-                run()
-
-        return self.capture(several), self.capture(run)
-
-    def _canary_us(self, many: TorchGraph, one: TorchGraph) -> float:
-        # The slope leaves out what a replay or the host's own pace adds.
-        times = self.timed([many] * 4 + [one] * 4, flush=False)
-        return (sorted(times[1:4])[1] - sorted(times[5:8])[1]) / (CANARY_LAUNCHES - 1)
+        self._canary = self._canary or TorchCanary(self._torch, self.capture)
+        return self._canary.times_us(warm, lambda graphs: self.timed(graphs, flush=False))
 
     def warm_profiler(self) -> None:
         # Its first use loads and attaches the vendor's tracing library, which takes seconds.

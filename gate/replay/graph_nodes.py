@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, NamedTuple
+from typing import Any
+
+from gate.replay.driver import Driver, driver
 
 KERNEL_NODE = 0
 
@@ -37,34 +39,14 @@ class _HipParams(ctypes.Structure):
     ]
 
 
-class _Api(NamedTuple):
-    library: Any
-    prefix: str
-    params: type[ctypes.Structure]
-    read_params: str
-
-
-@functools.cache
-def _api() -> _Api | None:
-    for name, prefix, params, read in (
-        ("libcuda.so.1", "cuGraph", _CudaParams, "cuGraphKernelNodeGetParams_v2"),
-        ("libamdhip64.so", "hipGraph", _HipParams, "hipGraphKernelNodeGetParams"),
-    ):
-        try:
-            return _Api(ctypes.CDLL(name), prefix, params, read)
-        except OSError:
-            continue
-    return None
-
-
 def kernel_nodes(handle: int) -> tuple[str, ...] | None:
     """The names of the graph's kernel nodes in creation order, or None where the runtime does not tell."""
-    api = _api()
-    if api is None:
+    runtime = driver()
+    if runtime is None:
         return None
     count = ctypes.c_size_t()
     graph = ctypes.c_void_p(handle)
-    get_nodes = getattr(api.library, f"{api.prefix}GetNodes")
+    get_nodes = getattr(runtime.library, f"{runtime.prefix}GraphGetNodes")
     if get_nodes(graph, None, ctypes.byref(count)) != 0:
         return None
     nodes = (ctypes.c_void_p * count.value)()
@@ -72,28 +54,31 @@ def kernel_nodes(handle: int) -> tuple[str, ...] | None:
         return None
     names = []
     kind = ctypes.c_int()
+    get_type = getattr(runtime.library, f"{runtime.prefix}GraphNodeGetType")
     for node in nodes:
-        if getattr(api.library, f"{api.prefix}NodeGetType")(ctypes.c_void_p(node), ctypes.byref(kind)) != 0:
+        if get_type(ctypes.c_void_p(node), ctypes.byref(kind)) != 0:
             return None
         if kind.value == KERNEL_NODE:
-            names.append(_name(api, node or 0))
+            names.append(_name(runtime, node or 0))
     return tuple(names)
 
 
-def _name(api: _Api, node: int) -> str:
-    params = api.params()
-    if getattr(api.library, api.read_params)(ctypes.c_void_p(node), ctypes.byref(params)) != 0:
+def _name(runtime: Driver, node: int) -> str:
+    cuda = runtime.prefix == "cu"
+    params: Any = _CudaParams() if cuda else _HipParams()
+    read = "cuGraphKernelNodeGetParams_v2" if cuda else "hipGraphKernelNodeGetParams"
+    if getattr(runtime.library, read)(ctypes.c_void_p(node), ctypes.byref(params)) != 0:
         return "kernel"
-    return _function_name(api, params.func or 0, getattr(params, "kern", None) or 0)
+    return _function_name(runtime, params.func or 0, getattr(params, "kern", None) or 0)
 
 
 @functools.lru_cache(maxsize=4096)
-def _function_name(api: _Api, function: int, kernel: int) -> str:
+def _function_name(runtime: Driver, function: int, kernel: int) -> str:
     """The kernel's symbol; `kernel@ADDRESS` where only its identity is known."""
     text = ctypes.c_char_p()
-    if api.prefix == "cuGraph":
+    if runtime.prefix == "cu":
         getter, value = ("cuFuncGetName", function) if function else ("cuKernelGetName", kernel)
-        read = getattr(api.library, getter, None)
+        read = getattr(runtime.library, getter, None)
         if read is not None and read(ctypes.byref(text), ctypes.c_void_p(value)) == 0 and text.value:
             return text.value.decode("utf-8", "replace")
     return f"kernel@{function or kernel:x}"

@@ -23,6 +23,17 @@ CANARY_DRIFT = 0.03
 # kernels' own times stay within 0.2%; memory that slows down shows in the control arms.
 JUDGED_CANARIES = ("spin",)
 
+# The findings that another arm's stray writes into the same memory could cause.
+MEMORY_CODES = (
+    "executed_in_capture",
+    "unwritten",
+    "nonfinite_output",
+    "wrong_output",
+    "wrong_form",
+    "inputs_changed",
+    "stale_output",
+)
+
 FAILED, INCORRECT = "failed", "incorrect"
 
 

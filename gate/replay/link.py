@@ -8,6 +8,7 @@ import json
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,9 @@ from typing import Any
 
 BOOT = Path(__file__).resolve().parent / "boot.py"
 TAIL_BYTES = 2000
+# Names the worker's end of the socket over which open files, such as shared device memory, pass.
+FILES_VARIABLE = "GATE_FILES_SOCKET"
+FILE_WAIT_S = 10.0
 # The words by which runtimes report an access fault before they abort the process.
 FAULT_WORDS = ("Memory access fault", "illegal memory access", "GPU core dump", "HSA_STATUS_ERROR")
 
@@ -37,13 +41,16 @@ class Link:
         self._ids = itertools.count(1)
         self._buffer = b""
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as stderr:
+        self._files, theirs = socket.socketpair()
+        self._files.settimeout(FILE_WAIT_S)
+        with log.open("ab") as stderr, theirs:
             self._process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=dict(environment),
+                env={**environment, FILES_VARIABLE: str(theirs.fileno())},
+                pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
         assert self._process.stdout is not None
@@ -97,6 +104,23 @@ class Link:
         """Sends one command and waits for its reply. Raises WorkerDied."""
         return self.receive(self.send(message), what=str(message.get("do")), timeout_s=timeout_s)
 
+    def give_file(self, descriptor: int) -> None:
+        """Hands the worker an open file, which its next command is to take. Raises WorkerDied."""
+        try:
+            socket.send_fds(self._files, [b"f"], [descriptor])
+        except OSError:
+            raise self._death("a hand-over") from None
+
+    def take_file(self) -> int:
+        """An open file that the worker has handed over, the caller's to close. Raises WorkerDied."""
+        try:
+            _, descriptors, _, _ = socket.recv_fds(self._files, 1, 1)
+        except OSError:
+            descriptors = []
+        if not descriptors:
+            raise self._death("a hand-over")
+        return int(descriptors[0])
+
     def _death(self, what: str) -> WorkerDied:
         try:
             code = self._process.wait(timeout=10)
@@ -126,6 +150,7 @@ class Link:
             self._process.stdin.close()
         self._selector.close()
         self._process.stdout.close()
+        self._files.close()
 
     def kill(self) -> None:
         """Ends the worker and whatever it started (it leads a session of its own)."""

@@ -1,4 +1,4 @@
-"""When a shape needs another look, when a block must be repeated, and who may use the GPU meanwhile."""
+"""When a shape is warm, when it needs another look or a block again, and who may use the GPU meanwhile."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from gate.replay.sensors import Reading
 
 # One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
 T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
+SETTLED = 0.005
+WARM_US = 0.0
+MAX_WARM_ROUNDS = 6
 SUSPECT_LOG = math.log(1.01)
 CEILING_LOG = math.log(1.05)
 
@@ -34,6 +38,25 @@ class Token:
                 yield
             finally:
                 self.held_s += time.perf_counter() - started
+
+
+@dataclass(slots=True)
+class Warming:
+    """The rounds of visits before the first that counts, and whether clocks and power have settled under them."""
+
+    rounds: int = 0
+    gpu_us: float = 0.0
+    settled: bool = False
+    last: Mapping[Any, float] = field(default_factory=dict)
+
+    def saw(self, visits: Mapping[Any, tuple[float, float]]) -> None:
+        """One more round: by arm, microseconds a launch and microseconds of device work."""
+        self.rounds += 1
+        self.gpu_us += sum(gpu_us for _, gpu_us in visits.values())
+        now = {arm: t_us for arm, (t_us, _) in visits.items()}
+        steady = all(arm in self.last and abs(t_us / self.last[arm] - 1) < SETTLED for arm, t_us in now.items())
+        self.settled = (steady and self.gpu_us >= WARM_US) or self.rounds >= MAX_WARM_ROUNDS
+        self.last = now
 
 
 def throttled(before: Reading, after: Reading) -> str | None:

@@ -55,16 +55,19 @@ class TorchMemory:
         return getattr(self._torch, self._names[name])
 
     def stack(self, copies: int, shape: Sequence[int], dtype: str) -> Any:
-        torch, kind = self._torch, self._dtype(dtype)
+        kind = self._dtype(dtype)
         step = -(-math.prod(shape) * kind.itemsize // ALIGN_BYTES) * ALIGN_BYTES // kind.itemsize
         # Where a copy lies moves its time; small copies are spread out so that they do not all lie in a few pages.
         spread = SPREAD_BYTES // (copies * ALIGN_BYTES) if copies > FEW_COPIES else 0
         units = max(-(-step * kind.itemsize // ALIGN_BYTES), spread)
         # An even stride would send every copy's first line to the same few memory channels.
         step = (units | 1 if copies > FEW_COPIES else units) * ALIGN_BYTES // kind.itemsize
-        flat = torch.empty(copies * step, dtype=kind, device=self._place)
+        flat = self._flat(copies * step, kind)
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return flat.as_strided((copies, *shape), (step, *strides))
+
+    def _flat(self, count: int, kind: Any) -> Any:
+        return self._torch.empty(count, dtype=kind, device=self._place)
 
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         generator = self._generator(seed)

@@ -9,8 +9,8 @@ from typing import Any
 
 COLUMNS = (
     "session_id", "shape_id", "gpu", "arm", "commit", "look", "block", "order", "repeat", "copies", "launches",
-    "cache_state", "t_us", "full_us", "single_us", "gpu_us", "clock_mhz", "memory_mhz", "power_w", "temperature_c",
-    "throttle", "at",
+    "cache_state", "shared", "t_us", "full_us", "single_us", "gpu_us", "clock_mhz", "memory_mhz", "power_w",
+    "temperature_c", "throttle", "at",
 )  # fmt: skip
 
 
@@ -26,6 +26,7 @@ def sample_rows(records: Iterable[Mapping[str, Any]], *, session_id: str) -> Ite
                 "shape_id": record["shape_id"],
                 "gpu": record["gpu"],
                 "commit": arm["commit"],
+                "shared": arm.get("shared"),
                 **{name: plan.get(name) for name in ("copies", "launches", "cache_state")},
             }
             yield {name: known.get(name) for name in COLUMNS}

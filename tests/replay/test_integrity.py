@@ -34,8 +34,7 @@ def run(adapter: Any, *, op: Op = sim_kernels.OP, copies: int = 4, laps: int = 2
     cell = Cell(device=device, adapter=adapter, op=op, case=case, seed=11)
     cell.pilot()
     cell.build(RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state="cold_hbm", budget_us=1.0))
-    cell.capture()
-    findings = cell.check()["findings"]
+    findings = cell.capture()["findings"] + cell.check()["findings"]
     times = [cell.visit("graph_slope").t_us for _ in range(3)]
     findings += cell.finish(times, slope=True)["findings"]
     cell.release()
