@@ -14,18 +14,16 @@ from gate import store
 from gate.analysis.decide import BLOCKING
 from gate.commands import baseline_code, baseline_files, baseline_release, baseline_table
 from gate.commands.baseline_files import Op, Place, Refused
+from gate.commands.baseline_release import DAY, FOLDER, INPUT
 from gate.commands.run import default_ledgers
 from gate.ledgers import promotion
-from gate.ledgers.baselines import Offer, Provenance, Right, of_times
+from gate.ledgers.baselines import Offer, Right, of_times
 from gate.ledgers.freeze import sha256
 from gate.ledgers.ratios import ratios
+from gate.model.baseline import Provenance
 from gate.model.decision import Decision
 from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
-
-FOLDER = click.Path(path_type=Path, file_okay=False)
-INPUT = click.Path(path_type=Path)
-DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.group("baseline", short_help="Record, promote, show and compare stored baselines.")

@@ -10,8 +10,9 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files, judged, ledger_files
-from gate.ledgers.baselines import Offer, Provenance
+from gate.ledgers.baselines import Offer
 from gate.ledgers.freeze import sha256
+from gate.model.baseline import Provenance
 from gate.model.decision import Decision
 from gate.model.matrix import Matrix
 from gate.model.outcome import Outcome, Results

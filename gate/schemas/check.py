@@ -114,6 +114,7 @@ _IDENTITY: dict[str, tuple[str, ...]] = {
     "shape_ledger": ("shape_id",),
     "benchmark_results": ("shape_id", "provider"),
     "codegen_records": ("compile_key", "provider"),
+    "provenance": ("contents", "sha256"),
     "regressions": ("shape_id", "provider"),
 }
 

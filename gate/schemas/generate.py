@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gate.model.baseline import Provenance
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision, RowFinding
 from gate.model.diagnosis import Diagnosis, ProfileChoice
@@ -28,6 +29,7 @@ CONTRACTS: dict[str, tuple[int, type]] = {
     "regressions": (1, RowFinding),
     "status": (1, CommitStatus),
     "ledger_lock": (1, LedgerLock),
+    "provenance": (1, Provenance),
     "diagnosis": (1, Diagnosis),
     "profile_choices": (1, ProfileChoice),
 }
@@ -51,6 +53,7 @@ _TIGHTER: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
     ("Weight", "baseline_time_weight", {"minimum": 0}),
     ("MatrixProvider", "entrypoint", {"pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"}),
     ("Matrix", "providers", {"propertyNames": {"enum": sorted(PROVIDERS)}, "minProperties": 1}),
+    ("Provenance", "sha256", {"pattern": "^[0-9a-f]{64}$"}),
     ("CommitStatus", "description", {"maxLength": 140}),
 )
 

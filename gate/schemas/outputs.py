@@ -38,6 +38,7 @@ CONTRACT_FILES = frozenset(
         "decision.json",
         "ledger.lock.json",
         "policy.toml",
+        "provenance.jsonl",
         "regressions.jsonl",
         "shape_ledger.jsonl",
         "status.json",

@@ -14,6 +14,7 @@ RECORD_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("codegen_records", frozenset({"compile_key", "constexprs"})),
     ("regressions", frozenset({"shape_id", "provider", "verdict", "reasons"})),
     ("profile_choices", frozenset({"shape_id", "provider", "profile", "reason"})),
+    ("provenance", frozenset({"contents", "how", "sha256"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "source"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "args", "stage"})),
 )
