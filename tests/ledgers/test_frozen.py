@@ -32,6 +32,7 @@ NEEDED = {
     "moe_blockscale",
     "moe_gemm",
     "moe_reduce",
+    "moe_sorting",
     "pa_decode",
     "preshuffle_gemm",
     "quant",
