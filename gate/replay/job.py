@@ -18,6 +18,7 @@ from gate.replay.timer import GRAPH_BUDGET_US
 TIMEOUTS: dict[str, float] = {
     "wake": 180,
     "hello": 180,
+    "adopt": 30,
     "lend": 60,
     "borrow": 60,
     "open": 300,

@@ -73,6 +73,17 @@ class Worker:
             "pid": os.getpid(),
         }
 
+    def adopt(self, message: Reply) -> Reply:
+        """Puts an arm's entries in front of the path of a worker that was started before the arm was known.
+
+        What PYTHONPATH would have put there, as long as nothing of it has been imported yet.
+        """
+        sys.path[:0] = message["path"]
+        inherited = list(filter(None, [os.environ.get("PYTHONPATH")]))
+        os.environ["PYTHONPATH"] = os.pathsep.join([*message["path"], *inherited])
+        importlib.invalidate_caches()
+        return {}
+
     def open(self, message: Reply) -> Reply:
         """Loads the kernel and compiles it; nothing here runs on the GPU."""
         case = Case(**message["case"])
@@ -162,8 +173,8 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "lend", "borrow", "open", "pilot", "build", "capture", "check", "visit", "finish", "drop",
-        "floor", "coldness", "canary",
+        "wake", "hello", "adopt", "lend", "borrow", "open", "pilot", "build", "capture", "check", "visit", "finish",
+        "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 
