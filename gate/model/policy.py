@@ -196,7 +196,7 @@ class DriftPolicy(_Table, frozen=True, kw_only=True):
     )
     row: Annotated[
         Fraction, doc("A row has drifted when it is slower than this and than the noise floor of its method.")
-    ] = 0.10
+    ] = 0.05
 
 
 class StandingPolicy(_Table, frozen=True, kw_only=True):
