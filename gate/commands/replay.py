@@ -61,6 +61,7 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
         ledger=options["ledger"],
         matrix=options["matrix"],
         candidate=options["candidate"],
+        entrypoints=options.get("entrypoint") or (),
     )
     arms = parse_arms(options)
     both = options["base"] is not None
@@ -133,6 +134,7 @@ def make_header(
         "fingerprint": {
             "files": inputs.hashes,
             "candidates": {op: matrix.candidate_provider for op, matrix in inputs.matrices.items()},
+            "entrypoints": list(options.get("entrypoint") or ()),
             "selection": [list(part) if isinstance(part, tuple) else part for part in _parts(selection)],
             "arms": {side: [spec.python, *spec.path, *spec.ld, str(spec.commit)] for side, spec in arms.items()},
             "base": options["base"] is not None,

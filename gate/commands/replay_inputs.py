@@ -34,7 +34,15 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     hashes: dict[str, str]
 
 
-def read_inputs(*, op: str, ledgers: Path, ledger: Path | None, matrix: Path | None, candidate: str | None) -> Inputs:
+def read_inputs(
+    *,
+    op: str,
+    ledgers: Path,
+    ledger: Path | None,
+    matrix: Path | None,
+    candidate: str | None,
+    entrypoints: Sequence[str] = (),
+) -> Inputs:
     """Reads one op's files, or every op's with `op` = all. Raises UnusableInput or WrongUsage."""
     if (ledger is None) != (matrix is None):
         raise WrongUsage(Problem(what="--ledger and --matrix belong together", file="", fix="give both or --ledgers"))
@@ -43,34 +51,59 @@ def read_inputs(*, op: str, ledgers: Path, ledger: Path | None, matrix: Path | N
     else:
         folders = [path.parent for path in sorted(ledgers.glob(f"*/{store.LEDGER_FILE}"))]
         pairs = [(f / store.LEDGER_FILE, f / store.MATRIX_FILE) for f in folders if op in ("all", f.name)]
-    found = [_read_pair(*pair, candidate=candidate) for pair in pairs]
+    found = [_read_pair(*pair) for pair in pairs]
     chosen = [(shapes, entry) for shapes, entry in found if op in ("all", entry.op_type)]
     if not chosen:
         raise UnusableInput(
             Problem(what=f"no ledger of op {op}", file=str(ledger or ledgers), fix="name an op that has a folder there")
         )
-    return Inputs(
+    inputs = Inputs(
         shapes=tuple(shape for shapes, _ in chosen for shape in shapes),
         matrices={entry.op_type: entry for _, entry in chosen},
         hashes={path.parent.name + "/" + path.name: _sha256(path) for pair in pairs for path in pair},
     )
+    return with_candidate(with_entrypoints(inputs, entrypoints), candidate)
+
+
+def with_entrypoints(inputs: Inputs, entries: Sequence[str]) -> Inputs:
+    """The inputs with other kernels behind some providers, by PROVIDER=MODULE:ATTR. Raises WrongUsage."""
+    matrices = dict(inputs.matrices)
+    for text in entries:
+        name, separator, entrypoint = text.partition("=")
+        strangers = [op for op, matrix in matrices.items() if name not in matrix.providers]
+        if not separator or ":" not in entrypoint or strangers:
+            known = sorted({provider for matrix in matrices.values() for provider in matrix.providers})
+            what = f"--entrypoint {text} is not PROVIDER=MODULE:ATTR with a provider of the matrix"
+            raise WrongUsage(Problem(what=what, file="", fix=f"choose among {', '.join(known)}"))
+        for op, matrix in matrices.items():
+            entry = msgspec.structs.replace(
+                matrix.providers[name], enabled=True, skip_reason=None, entrypoint=entrypoint.replace("{op}", op)
+            )
+            matrices[op] = msgspec.structs.replace(matrix, providers={**matrix.providers, name: entry})
+    return msgspec.structs.replace(inputs, matrices=matrices)
 
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(store.read_bytes(path)).hexdigest()
 
 
-def _read_pair(ledger: Path, matrix: Path, *, candidate: str | None) -> tuple[tuple[Shape, ...], Matrix]:
+def _read_pair(ledger: Path, matrix: Path) -> tuple[tuple[Shape, ...], Matrix]:
     shapes = store.read_ledger(ledger)
     if shapes.problems:
         raise UnusableInput(*shapes.problems)
-    entry = store.read_matrix(matrix)
+    return shapes.shapes, store.read_matrix(matrix)
+
+
+def with_candidate(inputs: Inputs, candidate: str | None) -> Inputs:
+    """The inputs with another candidate. Raises WrongUsage where it is not enabled."""
     if candidate is None:
-        return shapes.shapes, entry
-    if candidate not in entry.providers or not entry.providers[candidate].enabled:
-        what = f"--candidate {candidate} is not an enabled provider of {entry.op_type}"
-        raise WrongUsage(Problem(what=what, file=str(matrix), fix=f"choose among {', '.join(entry.enabled)}"))
-    return shapes.shapes, msgspec.structs.replace(entry, candidate_provider=candidate)
+        return inputs
+    for entry in inputs.matrices.values():
+        if candidate not in entry.enabled:
+            what = f"--candidate {candidate} is not an enabled provider of {entry.op_type}"
+            raise WrongUsage(Problem(what=what, file="", fix=f"choose among {', '.join(entry.enabled)}"))
+    matrices = {op: msgspec.structs.replace(one, candidate_provider=candidate) for op, one in inputs.matrices.items()}
+    return msgspec.structs.replace(inputs, matrices=matrices)
 
 
 def choose(

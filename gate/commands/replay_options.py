@@ -25,6 +25,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--base", metavar="SPEC", help="The same of base; without it only head is measured."),
         click.option("--control", metavar="SPEC", help="The same of the baselines; default base's, else head's."),
         click.option("--candidate", help="The candidate instead of the matrix's."),
+        click.option("--entrypoint", multiple=True, metavar="NAME=KERNEL", help="Provider NAME is pkg.mod:{op} here."),
         click.option("--providers", multiple=True, help="Only these baselines (repeat, or join with commas)."),
         click.option("--stages", multiple=True, help="Only shapes of these stages."),
         click.option("--shape", "shapes", multiple=True, help="Only these shape ids."),
