@@ -14,7 +14,7 @@ from gate import store
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judge_files, judged, timed_code, timed_part
 from gate.commands.artifact_judge import stored_results, uncontradicted
-from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, Rows, measure_all, unmeasured
+from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, Rows, measure_all, summed, unmeasured
 from gate.commands.timed_work import Work, read_work
 from gate.model.decision import CodeEvidence, Command, Decision, RowFinding
 from gate.model.ledger import Ledger
@@ -231,8 +231,9 @@ def publish(job: TimedJob) -> int:
 
 def tell(found: Measured) -> None:
     """How the machines' time was spent, one line."""
-    wall_s = sum(session.wall_s for session in found.sessions)
-    if wall_s > 0:
-        gpus = max(len({machine.gpu for session in found.sessions for machine in session.machines}), 1)
-        held = sum(session.token_held_s for session in found.sessions) / wall_s / gpus
-        click.echo(f"measured for {wall_s:.1f} s on {gpus} GPU; held by measurement {held:.0%} of the time", err=True)
+    whole = summed(found.sessions)
+    if whole.wall_s > 0:
+        gpus = len(whole.machines)
+        held = whole.token_held_s / whole.wall_s / gpus
+        line = f"measured for {whole.wall_s:.1f} s on {gpus} GPU{'s' if gpus > 1 else ''}, held {held:.0%} of the time"
+        click.echo(line, err=True)

@@ -24,7 +24,7 @@ from gate.replay.blocks import BASE, HEAD
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import MOST_LANES, Job, spread
 from gate.replay.journal import JOURNAL, Journal, merged, open_journal, read_lines
-from gate.replay.machine import Session
+from gate.replay.machine import Machine, Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.runner import measure
 
@@ -62,6 +62,7 @@ class Tape:
     header: dict[str, Any]
     records: list[dict[str, Any]]
     deadline: float | None
+    machines: list[Machine] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
 
     def measure(self, jobs: Sequence[Job], *, title: str, pairs: int = 1) -> None:
@@ -78,9 +79,16 @@ class Tape:
             settings = replace(settings, lanes=min(pairs, MOST_LANES), pinned=True)
         try:
             gpus = choose_gpus(self.options)
+            self.machines = self.machines or [Machine(gpu=gpu) for gpu in gpus]
             with progress(title, len(waiting)) as step:
-                timely = self.timely(step)
-                session = measure(waiting, settings=settings, gpus=gpus, journal=self.journal, step=timely)
+                session = measure(
+                    waiting,
+                    settings=settings,
+                    gpus=gpus,
+                    journal=self.journal,
+                    step=self.timely(step),
+                    machines=self.machines,
+                )
         finally:
             self.records = [line for line in read_lines(self.options["out"] / JOURNAL) if "shape_id" in line]
         self.sessions.append(session)
@@ -134,9 +142,9 @@ class Tape:
 
 
 def summed(sessions: Sequence[Session]) -> Session:
-    """Several calls of `measure` as one session."""
+    """Several calls of `measure` on the same machines as one session."""
     return Session(
-        machines=[machine for session in sessions for machine in session.machines],
+        machines=list({id(machine): machine for session in sessions for machine in session.machines}.values()),
         wall_s=sum(session.wall_s for session in sessions),
         restarts=sum(session.restarts for session in sessions),
     )
@@ -192,6 +200,7 @@ def measure_all(
         again = open_tape(
             out / CONFIRM_FOLDER, work, timed, declared=policy.confirm.processes, shapes=suspects, resume=resume
         )
+        again.machines = tape.machines
         try:
             confirm(again, jobs, found, first=declared[-1], policy=policy, judge=judge)
         except UnusableInput as error:

@@ -31,14 +31,16 @@ def measure(
     gpus: Sequence[str | None],
     journal: Journal,
     step: Callable[[str], None],
+    machines: Sequence[Machine] | None = None,
 ) -> Session:
     """Measures the jobs that are not in the journal yet and appends each finished one.
 
+    `machines` are those of an earlier call of the same run: their self-test stands, and their first canary counts.
     Raises UnusableInput when no worker can be started or another run holds a GPU. Stops early, with the reason in the
     session, when a canary drifts by more than 3%.
     """
     started = time.perf_counter()
-    machines = [Machine(gpu=gpu) for gpu in gpus]
+    machines = list(machines) if machines else [Machine(gpu=gpu) for gpu in gpus]
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
     places = _places(jobs, machines, settings)
