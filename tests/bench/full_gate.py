@@ -161,6 +161,8 @@ def run_gate(plan: Plan, folder: Path, options: argparse.Namespace, *, seconds: 
     if not (out / "decision.json").is_file():
         raise SystemExit(f"gate run ended with {done.returncode} and no decision")
     found: dict[str, Any] = json.loads((out / "decision.json").read_bytes())
+    if not found["rows"]:
+        raise SystemExit(found["summary"])
     return found, took
 
 
