@@ -1,0 +1,43 @@
+"""What the documents point at is there: tests that are named as proof, files that are linked, verbs that are shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gate.cli import VERBS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMED_TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+VERB = re.compile(r"^\s*(?:\.venv/bin/)?gate ([a-z]+)", re.M)
+BENCH = re.compile(r"tests/bench/(\w+\.py)")
+
+
+def _tests() -> set[tuple[str, str]]:
+    files = (ROOT / "tests").rglob("test_*.py")
+    return {(file.name, name) for file in files for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)}
+
+
+def test_every_test_named_as_proof_exists() -> None:
+    named = set(NAMED_TEST.findall((ROOT / "docs" / "security.md").read_text()))
+    assert len(named) > 30
+    assert named - _tests() == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    targets = [target for target in LINK.findall(document.read_text()) if "://" not in target]
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_verbs_and_benchmarks_that_are_shown_exist(document: Path) -> None:
+    text = document.read_text()
+    assert {verb for block in re.findall(r"```bash\n(.*?)```", text, re.S) for verb in VERB.findall(block)} <= set(
+        VERBS
+    )
+    assert {name for name in BENCH.findall(text) if not (ROOT / "tests" / "bench" / name).is_file()} == set()
