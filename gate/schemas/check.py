@@ -19,7 +19,7 @@ from gate.schemas.explain import sentence
 from gate.schemas.generate import file_name
 from gate.schemas.strict import NotStrict, loads, yaml_value
 
-JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records", "regressions", "profile_choices"})
+JSONL = frozenset({"shape_ledger", "benchmark_results", "codegen_records", "provenance", "regressions", "profile_choices"})
 DOCUMENTS = frozenset({"decision", "status", "ledger_lock", "diagnosis"})
 CSV = {
     "rocprofv3_kernel_trace": "profiler CSV: rocprofv3 kernel trace",

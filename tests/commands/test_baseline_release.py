@@ -1,0 +1,221 @@
+"""A pinned release: kept as it is, what later runs are held against, and slow drift that no single step shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate import store
+from gate.cli import run
+from tests.analysis import build
+from tests.commands.test_baseline import DAY, LEDGER, NEXT, SHA, CodeDesk, Desk, head
+
+RELEASE = "v0.5.0"
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
+    found = Desk(tmp_path, capsys)
+    assert found.promote(found.passed())[0] == 0
+    return found
+
+
+def pin(desk: Desk, *more: str, release: str = RELEASE) -> tuple[int, str]:
+    argv = ("baseline", "pin", "--ledgers", str(desk.ledgers), "--release", release, "--date", DAY)
+    return desk.call(*argv, *more)
+
+
+def drift(desk: Desk, source: Path, *more: str) -> tuple[int, str]:
+    return desk.call("baseline", "drift", "--from", str(source), "--ledgers", str(desk.ledgers), *more)
+
+
+def later(desk: Desk, name: str, **how: Any) -> Path:
+    """A run of another session than the release, without a base."""
+    return desk.measured(name, head(how.pop("seed", 21), NEXT, session_id=name, **how))
+
+
+def test_a_pinned_release_is_the_baseline_of_that_day_and_survives_promotions(desk: Desk) -> None:
+    times = (desk.place / store.RESULTS_FILE).read_bytes()
+    assert pin(desk) == (0, "")
+    folder = desk.place / "release" / RELEASE
+    assert (folder / store.RESULTS_FILE).read_bytes() == times
+    line = json.loads((folder / "provenance.jsonl").read_text())
+    assert (line["release"], line["pinned"], line["commit"]) == (RELEASE, DAY, SHA)
+    assert desk.promote(desk.passed("second", seed=3, commit=NEXT), commit=NEXT)[0] == 0
+    assert (folder / store.RESULTS_FILE).read_bytes() == times
+    assert run(["ledger", "check", str(desk.ledgers)]) == 0, "the lock covers the release"
+
+
+def test_a_release_is_pinned_once(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    before = desk.files()
+    assert pin(desk)[0] == 0 and "already pinned" in desk.out
+    assert desk.files() == before
+    assert desk.promote(desk.passed("second", seed=3, commit=NEXT), commit=NEXT)[0] == 0
+    before = desk.files()
+    code, error = pin(desk)
+    assert code == 1 and f"release {RELEASE} is pinned already, with other times" in error
+    assert desk.files() == before
+    assert pin(desk, release="v0.6.0")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["", "..", "../up", "a/b", "-x", "a b", "x" * 65, "v1\n"])
+def test_the_name_of_a_release_is_one_plain_word(desk: Desk, name: str) -> None:
+    before = desk.files()
+    code, error = pin(desk, release=name)
+    assert code == 64 and "is no name of a release" in error
+    assert desk.files() == before
+
+
+def test_what_is_not_there_cannot_be_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = Desk(tmp_path, capsys)
+    code, error = pin(empty)
+    assert code == 2 and "no baseline of times to pin" in error
+    code, error = pin(empty, "--op", "gemm")
+    assert code == 64 and "no op gemm; the ops are rmsnorm" in error
+
+
+def test_a_hand_edited_release_is_told(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    with (desk.place / "release" / RELEASE / store.RESULTS_FILE).open("ab") as file:
+        file.write(b"\n")
+    assert run(["ledger", "freeze", str(desk.ledgers)]) == 0
+    code, error = drift(desk, later(desk, "later"))
+    assert code == 2 and "not what the last line of provenance.jsonl says" in error
+
+
+def test_the_same_speed_is_no_drift_even_on_a_slower_machine(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    assert drift(desk, later(desk, "same")) == (0, "")
+    assert drift(desk, later(desk, "warm", every=1.10)) == (0, ""), "the controls moved as well"
+    assert " ok " in desk.out
+
+
+def test_an_op_that_is_six_percent_slower_has_drifted_though_a_row_alone_would_not_show_it(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    everywhere = dict.fromkeys(range(6), 1.055)
+    code, error = drift(desk, later(desk, "slow", factors=everywhere))
+    assert code == 1
+    assert "rmsnorm: drifted: 6 rows together take 1.05" in error and f"release {RELEASE}, the limit is 1.050x" in error
+    assert "beyond their limit" not in error
+    code, error = drift(desk, later(desk, "masked", factors=everywhere, every=0.95))
+    assert code == 1, "a faster machine does not hide it"
+    assert drift(desk, later(desk, "less", factors=dict.fromkeys(range(6), 1.03)))[0] == 0
+
+
+def test_one_row_far_behind_has_drifted_alone_and_is_named(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    code, error = drift(desk, later(desk, "row", factors={5: 1.09}))
+    assert code == 1
+    assert f"1 of 6 rows beyond their limit against release {RELEASE}, such as {LEDGER.shapes[5].shape_id}" in error
+    assert "together" not in error
+    # The shortest kernels are noisier from session to session: the policy's floor is their limit.
+    assert drift(desk, later(desk, "short", factors={0: 1.09}))[0] == 0
+
+
+def test_the_policy_sets_the_limits(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    source = later(desk, "slow", factors=dict.fromkeys(range(6), 1.03))
+    path = desk.folder / "strict.toml"
+    path.write_text("[drift]\nop = 0.02\n")
+    assert drift(desk, source)[0] == 0
+    assert drift(desk, source, "--policy", str(path))[0] == 1
+    path.write_text("[drift]\noops = 0.02\n")
+    assert drift(desk, source, "--policy", str(path))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"gpu": "AMD Instinct MI355X"}, "none in the same way on the same kind of GPU"),
+        ({"timing_method": "cudagraph"}, "none in the same way on the same kind of GPU"),
+        ({"cache_state": "hot"}, "none in the same way on the same kind of GPU"),
+        ({"rivals": {}}, "fewer than 2 untouched baselines were measured in both"),
+    ],
+)
+def test_what_cannot_be_compared_is_no_verdict_and_never_green(desk: Desk, fields: dict[str, Any], words: str) -> None:
+    assert pin(desk)[0] == 0
+    code, error = drift(desk, later(desk, "other", **fields))
+    assert code == 2 and words in error
+
+
+def test_without_a_release_nothing_is_said_to_be_fine(desk: Desk) -> None:
+    code, error = drift(desk, later(desk, "later"))
+    assert code == 2 and "rmsnorm: no release is pinned for this machine" in error
+    assert pin(desk)[0] == 0
+    code, error = drift(desk, later(desk, "again"), "--release", "v9")
+    assert code == 2 and "no op has a release v9" in error
+
+
+def test_the_release_pinned_last_is_the_one_unless_another_is_named(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    waived = desk.passed("second", seed=3, commit=NEXT, factors=dict.fromkeys(range(6), 1.0))
+    assert desk.promote(waived, commit=NEXT)[0] == 0
+    argv = ("--ledgers", str(desk.ledgers), "--release", "v0.1-later", "--date", "2026-07-01")
+    assert desk.call("baseline", "pin", *argv)[0] == 0
+    source = later(desk, "slow", factors=dict.fromkeys(range(6), 1.055))
+    assert "release v0.1-later" in drift(desk, source)[1]
+    assert f"release {RELEASE}" in drift(desk, source, "--release", RELEASE)[1]
+    assert drift(desk, source, "--json")[0] == 1
+    (told,) = json.loads(desk.out)
+    assert (told["release"], told["state"], told["n"], told["of"]) == ("v0.1-later", "drifted", 6, 6)
+    assert 1.05 < told["ratio"] < 1.06 and 0.99 < told["controls"] < 1.01
+
+
+def test_twenty_steps_of_one_percent_pass_one_by_one_and_the_baseline_stops_at_the_release(desk: Desk) -> None:
+    """One row gets 1% slower in each run. Every run passes; the promotion that would move too far is refused."""
+    assert pin(desk)[0] == 0
+    refused = None
+    for step in range(1, 21):
+        commit = f"{step:040x}"
+        slow, before = 1.01**step, 1.01 ** (step - 1)
+        base = build.run(LEDGER, seed=100 + step, factors={5: before}, session_id=f"night-{step}")
+        night = head(200 + step, commit, factors={5: slow}, session_id=f"night-{step}")
+        source = desk.measured(f"night-{step}", night, base)
+        assert desk.judged(source) == 0, "no single step is a regression"
+        code, error = desk.promote(source, commit=commit)
+        if code:
+            refused = step
+            assert code == 1
+            assert "drifted: 1 of 6 rows beyond their limit against release v0.5.0" in error
+            assert "--accept-drift takes it over on purpose" in error
+            assert desk.promote(source, "--accept-drift", commit=commit)[0] == 0
+            break
+    assert refused in (6, 7), "1.01 ** 6 is 1.0615, and the row's limit 1.06"
+
+
+def test_machine_code_has_no_release_and_is_promoted_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.codegen import records
+
+    assert records.TOOLCHAIN is not None
+    code = CodeDesk(tmp_path, capsys)
+    assert code.promote(code.compiled("run", code.records(flydsl_version="0.5.0")))[0] == 0
+    result, error = pin(code)
+    assert result == 2 and "no baseline of times to pin" in error
+
+
+def test_show_lists_releases_with_their_age(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    argv = ("baseline", "show", "--ledgers", str(desk.ledgers), "--today", "2026-06-30")
+    assert desk.call(*argv)[0] == 0
+    assert desk.out.count("29 d") == 2 and f"{RELEASE} (pinned)" in desk.out
+    assert desk.call(*argv, "--json")[0] == 0
+    assert [one["release"] for one in json.loads(desk.out)] == [None, RELEASE]
+
+
+def test_validate_knows_a_provenance_and_each_line_that_breaks_it(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    path = desk.place / "provenance.jsonl"
+    assert desk.call("validate", str(path)) == (0, "") and "provenance, 1 records, valid" in desk.out
+    good = path.read_text()
+    broken = json.loads(good) | {"how": "by hand", "sha256": "1"}
+    path.write_text(good + json.dumps(broken) + "\n" + good)
+    code, error = desk.call("validate", str(path))
+    assert code == 2
+    assert "provenance.jsonl:2:" in error and "provenance.jsonl:3:" in error and "is already on line 1" in error
+    assert desk.call("validate", str(desk.ledgers))[0] == 2, "a file of that name is never skipped"
