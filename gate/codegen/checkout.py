@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gate.binding.families import attention, conv, gemm, moe, norm, quant
-from gate.binding.families.kernel import Kernel, Part, Refusal
+from gate.binding.families.catalogue import KERNELS
+from gate.binding.families.kernel import Part, Refusal
 from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import Constexpr
@@ -16,8 +16,6 @@ from gate.model.shape import Shape
 
 # What a toolchain calls the kernels of a checkout, whatever its folder is called.
 NAME = "flydsl"
-FAMILIES = (norm.NORMS, gemm.KERNELS, attention.KERNELS, moe.KERNELS, conv.KERNELS, quant.KERNELS)
-KERNELS: Mapping[str, Kernel] = {kernel.op_type: kernel for family in FAMILIES for kernel in family}
 
 
 def family_of(op_type: str) -> str:

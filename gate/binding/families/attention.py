@@ -9,6 +9,8 @@ from gate.binding.families import paged
 from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Part, Tensor
 
 BLOCKS = 32
+# Compute units of an MI350X, over which the work of the latent decode is spread.
+LATENT_UNITS = 256
 ONE: Tensor = ["f32", [1]]
 
 
@@ -87,7 +89,7 @@ def _mla(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     part = Part(
         modules=("kernels.attention.mla_fwd_decode_m16x8_fp8_fp8",),
         launchers=("launch_mla_fwd_decode_m16x8_fp8_fp8",),
-        values={"num_cus": 256, "lds_size": 163840},
+        values={"num_cus": LATENT_UNITS, "lds_size": 163840},
         tensors=tensors,
     )
     return (part,)

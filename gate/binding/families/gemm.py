@@ -35,6 +35,22 @@ def _preshuffle(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     return (Part(modules=modules, builders=build, values=values, offers={"M": 4096}, tensors=tensors),)
 
 
+def _blockscale(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
+    """Older checkouts only: FlyDSL dropped the kernel in August 2026."""
+    n, k = int(constexprs["N"]), int(constexprs["K"])
+    tensors = {
+        "arg_c": _flat("bf16", 16 * n),
+        "arg_a": _flat("i8", 16 * k),
+        "arg_b": _flat("i8", n * k),
+        "arg_scale_a": _flat("f32", 16 * (k // 128)),
+        "arg_scale_b": _flat("f32", (n // 128 or 1) * (k // 128)),
+    }
+    values = {**constexprs, "out_dtype": "bf16"}
+    modules = ("kernels.gemm.blockscale_preshuffle_gemm",)
+    build = ("compile_blockscale_preshuffle_gemm",)
+    return (Part(modules=modules, builders=build, values=values, offers={"M": 4096}, tensors=tensors),)
+
+
 def _rowscale(module: str, builder: str) -> Callable[[str, Constexprs], tuple[Part, ...]]:
     def parts(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         k = int(constexprs["K"])
@@ -131,6 +147,12 @@ KERNELS = (
             *_tiles("bf16", 5120, 8192, (64, 256, 64), use_async_copy=True),
             *_tiles("bf16", 5120, 8192, (64, 256, 64), epilogue="bias_silu"),
         ),
+    ),
+    Kernel(
+        op_type="blockscale_preshuffle_gemm",
+        family="gemm",
+        parts=_blockscale,
+        cases=_tiles("fp8", 1536, 7168, (16, 64, 256), (64, 128, 128)),
     ),
     Kernel(
         op_type="fp8_gemm_4wave",

@@ -18,6 +18,10 @@ Found = tuple[str, str, dict[str, Constexpr]]
 EPS = 1e-5
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
+CODE_WORDS = {"int8": "i8", "fp8": "fp8"}
+# FlyDSL's own rule for paged decode: two workgroups a compute unit of 256, partitions of 256 keys, four to eight.
+RESIDENT_GROUPS, PARTITION_KEYS = 512, 256
+FEWEST_PARTITIONS, MOST_PARTITIONS = 4, 8
 
 
 def _among(dtype: str, allowed: tuple[str, ...]) -> str:
@@ -36,6 +40,28 @@ def _norm(op_type: str) -> Callable[[str, Args], Found]:
         sizes: dict[str, Constexpr] = {"N": positive(args, "N")}
         eps = args.get("eps", EPS)
         return op_type, name, sizes if eps == EPS else {**sizes, "eps": float(eps)}
+
+    return found
+
+
+CODED = tuple(
+    f"{norm}{added}_{kind}quant"
+    for norm in ("rmsnorm", "layernorm")
+    for added in ("", "_fused_add")
+    for kind in ("dynamic", "smooth")
+)
+
+
+def _coded(op_type: str) -> Callable[[str, Args], Found]:
+    """A normalisation that puts out 8-bit codes."""
+    plain = _norm(op_type)
+
+    def found(dtype: str, args: Args) -> Found:
+        codes = str(args.get("out_dtype", "int8"))
+        if codes not in CODE_WORDS:
+            raise Refusal(f"out_dtype {codes}: the kernel puts out {', '.join(CODE_WORDS)}")
+        name, element_type, sizes = plain(dtype, args)
+        return name, element_type, {**sizes, "quant_dtype_str": CODE_WORDS[codes]}
 
     return found
 
@@ -115,7 +141,8 @@ def _mla(dtype: str, args: Args) -> Found:
 def _paged(dtype: str, args: Args) -> Found:
     """Paged decode over an 8-bit cache; queries are bf16."""
     _among(dtype, ("fp8",))
-    width, group = positive(args, "dim_qk"), positive(args, "heads") // positive(args, "kv_heads")
+    width, kv_heads, block = positive(args, "dim_qk"), positive(args, "kv_heads"), positive(args, "block_size")
+    group = positive(args, "heads") // kv_heads
     shape: dict[str, Constexpr] = {
         "head_dim": width,
         "query_group_size": group,
@@ -124,7 +151,12 @@ def _paged(dtype: str, args: Args) -> Found:
     if args.get("window"):
         window = {"sliding_window": int(args["window"]), "max_context_partition_num": 4}
         return "pa_decode_sliding", "bf16", {**PERSISTENT, **shape, **window}
-    return "pa_decode_tile", "bf16", {**PAGED, **shape, "block_size": positive(args, "block_size")}
+    if block not in (16, 64):
+        raise Refusal(f"block_size={block}: the kernel is written for pages of 16 and 64")
+    pages = PARTITION_KEYS // block
+    wanted = -(-RESIDENT_GROUPS // (positive(args, "batch") * kv_heads * pages)) * pages
+    parts = max(FEWEST_PARTITIONS, min(wanted, MOST_PARTITIONS))
+    return "pa_decode_tile", "bf16", {**PAGED, **shape, "block_size": block, "num_partitions": parts}
 
 
 def _rope(dtype: str, args: Args) -> Found:
@@ -153,13 +185,21 @@ def _topk(dtype: str, args: Args) -> Found:
     return "topk_gating_softmax", name, {"num_experts": positive(args, "num_experts"), "topk": positive(args, "topk")}
 
 
+def _halved(args: Args, name: str) -> int:
+    """Half of an argument that holds gate and up."""
+    both = positive(args, name)
+    if both % 2:
+        raise Refusal(f"{name}={both} holds gate and up, and is odd")
+    return both // 2
+
+
 def _moe(dtype: str, args: Args) -> Found:
     """Tokens by experts, on a tile by the rows that one expert sees; 4-bit weights have kernels of their own."""
     name = element(dtype)
     rows = positive(args, "M") * positive(args, "TopK") // positive(args, "E")
     sizes: dict[str, Constexpr] = {
         "model_dim": positive(args, "Dim1"),
-        "inter_dim": positive(args, "Dim2"),
+        "inter_dim": _halved(args, "Dim2"),
         "experts": positive(args, "E"),
         "topk": positive(args, "TopK"),
     }
@@ -176,10 +216,42 @@ def _reduce(dtype: str, args: Args) -> Found:
     return "moe_reduction", name, {"topk": positive(args, "topk"), "model_dim": positive(args, "model_dim")}
 
 
+def _blockscale(dtype: str, args: Args) -> Found:
+    """FP8 products with a scale for each 128 by 128 of the weights, on a tile by the number of rows."""
+    name = _among(dtype, ("fp8",))
+    m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
+    tile = (16, 64, 256) if m <= 48 and k % 256 == 0 else (32, 64, 128) if m <= 128 else (64, 128, 128)
+    return "blockscale_preshuffle_gemm", name, _tile(n, k, tile)
+
+
+def _moe_blockscale(dtype: str, args: Args) -> Found:
+    name = _among(dtype, ("fp8",))
+    rows = positive(args, "M") * positive(args, "TopK") // positive(args, "E")
+    sizes: dict[str, Constexpr] = {
+        "model_dim": positive(args, "Dim1"),
+        "inter_dim": _halved(args, "Dim2"),
+        "experts": positive(args, "E"),
+        "topk": positive(args, "TopK"),
+    }
+    return "moe_blockscale", name, {**sizes, "tile_m": 16 if rows <= 16 else 64, "tile_n": 128, "tile_k": 128}
+
+
+def _sorting(dtype: str, args: Args) -> Found:
+    """One launch for few tokens, two for up to 2048, four beyond: FlyDSL's own rule."""
+    tokens, experts, topk = positive(args, "num_tokens"), positive(args, "num_experts"), positive(args, "topk")
+    sizes: dict[str, Constexpr] = {"num_experts": experts, "topk": topk, "unit_size": positive(args, "unit_size")}
+    if tokens <= max(16, 256 // max(topk, experts // 8)):
+        return "moe_sorting", "bf16", {**sizes, "path": "oneshot", "max_tokens": -(-max(tokens, 8) // 8) * 8}
+    return "moe_sorting", "bf16", {**sizes, "path": "p0v2_p23" if tokens <= 2048 else "4k_fused"}
+
+
 SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "rmsnorm": _norm("rmsnorm"),
     "layernorm": _norm("layernorm"),
     "softmax": _norm("softmax"),
+    "fused_add_rmsnorm": _norm("rmsnorm_fused_add"),
+    "layernorm_fused_add": _norm("layernorm_fused_add"),
+    **{name: _coded(name) for name in CODED},
     "gemm": _gemm,
     "preshuffle_gemm": _preshuffle,
     "fp8_gemm_rowscale": _rowscale,
@@ -190,4 +262,7 @@ SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "topk_gating_softmax": _topk,
     "moe_gemm": _moe,
     "moe_reduce": _reduce,
+    "moe_sorting": _sorting,
+    "blockscale_preshuffle_gemm": _blockscale,
+    "moe_blockscale": _moe_blockscale,
 }

@@ -60,6 +60,17 @@ def _stages(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     )
 
 
+def _blockscale(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
+    """The same two launches with scales by block; older checkouts only: FlyDSL dropped them in July 2026."""
+    parts = []
+    for part, stage in zip(_stages(dtype, constexprs), ("gemm1", "gemm2"), strict=True):
+        values = {name: value for name, value in part.values.items() if name != "in_dtype"}
+        modules = (f"kernels.moe.moe_blockscale_2stage.{stage}", "kernels.moe_blockscale_2stage")
+        build = (f"compile_moe_blockscale_{stage}",)
+        parts.append(Part(modules=modules, builders=build, values=values, tensors=part.tensors))
+    return tuple(parts)
+
+
 def _packed(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     """The two products over 4-bit weights with shared exponents; activations fp4 or fp8."""
     c = constexprs
@@ -191,6 +202,12 @@ KERNELS = (
             ("fp4", {**V3, "weights": "mxfp4", "BM": 64}),
             ("fp8", {**V3, "weights": "mxfp4", "BM": 32}),
         ),
+    ),
+    Kernel(
+        op_type="moe_blockscale",
+        family="moe",
+        parts=_blockscale,
+        cases=(("fp8", {**V3, **DECODE}), ("fp8", {**V3, **PREFILL})),
     ),
     Kernel(
         op_type="moe_gemm_a16",

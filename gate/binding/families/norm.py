@@ -31,7 +31,9 @@ def row_parts(module: str, builder: str, *, out: str | None = None) -> Callable[
 
     def parts(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         n = int(constexprs["N"])
-        tensors = row_tensors(dtype, n, out or dtype)
+        # A row's codes: 8-bit integers, or fp8 as its bytes.
+        coded = {"fp8": "u8"}.get(str(constexprs.get("quant_dtype_str")), out)
+        tensors = row_tensors(dtype, n, coded or dtype)
         if "weight_dtype_str" in constexprs:
             weight = str(constexprs["weight_dtype_str"])
             tensors = {**tensors, "Gamma": [weight, [n]]}

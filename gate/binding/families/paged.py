@@ -19,7 +19,7 @@ def _sliding(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         "head_size": c["head_dim"],
         "output_dtype_str": dtype,
     }
-    values = {**c, "query_input_dtype": dtype, "softmax_scale": 0.0884}
+    values = {**c, "query_input_dtype": dtype, "softmax_scale": int(constexprs["head_dim"]) ** -0.5}
     return (
         Part(modules=module, builders=("compile_pa_decode_sw",), values=values),
         Part(modules=module, builders=("compile_pa_decode_sw_reduce",), values=reduced),
@@ -27,6 +27,7 @@ def _sliding(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
 
 
 def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
+    """Paged decode by partitions of the context and the reduction that follows it, as one op."""
     c = constexprs
     kv_heads, width, block = 8, int(c["head_dim"]), int(c["block_size"])
     heads = kv_heads * int(c["query_group_size"])
@@ -44,9 +45,24 @@ def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         "key_scale": scale,
         "value_scale": scale,
     }
-    values = {**c, "query_dtype": dtype, "softmax_scale": 0.0884}
-    modules = ("kernels.attention.pa_decode_tile",)
-    return (Part(modules=modules, builders=("compile_pa_decode_tile",), values=values, tensors=tensors),)
+    values = {**c, "query_dtype": dtype, "softmax_scale": width**-0.5}
+    reduced = {
+        "max_context_partition_num": c["num_partitions"],
+        "query_seq_len": c["query_length"],
+        "query_group_size": c["query_group_size"],
+        "head_size": width,
+        "output_dtype_str": dtype,
+        "logits_dtype_str": dtype,
+    }
+    return (
+        Part(
+            modules=("kernels.attention.pa_decode_tile",),
+            builders=("compile_pa_decode_tile",),
+            values=values,
+            tensors=tensors,
+        ),
+        Part(modules=("kernels.attention.pa_decode_swa",), builders=("compile_pa_decode_sw_reduce",), values=reduced),
+    )
 
 
 def _scheduler(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
@@ -61,7 +77,12 @@ def _persistent(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     """Persistent paged decode: the work list's kernel and the reduction that follows it, as one op."""
     c = dict(constexprs)
     module = ("kernels.attention.pa_metadata",)
-    values = {**c, "query_input_dtype": dtype, "output_dtype_str": dtype, "softmax_scale": 0.0884}
+    values = {
+        **c,
+        "query_input_dtype": dtype,
+        "output_dtype_str": dtype,
+        "softmax_scale": int(constexprs["head_dim"]) ** -0.5,
+    }
     heads, width = 8 * int(c["query_group_size"]), int(c["head_dim"])
     reduced = {
         "query_length": c["query_length"],

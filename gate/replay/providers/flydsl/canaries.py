@@ -1,4 +1,4 @@
-"""The candidate: this project's own FlyDSL kernels, run by the FlyDSL that the arm's interpreter imports.
+"""The gate's own kernels: what the candidate is where no checkout is given.
 
 FlyDSL compiles for AMD GPUs only. The kernels' sources lie with the codegen half and are loaded by path; a launcher
 compiles at its first call and fetches the current stream at each one.
@@ -9,24 +9,36 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gate.replay.environment import package_commit, package_version
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, ProviderAdapter, adapter_from, kernel
+from gate.replay.provider import Bind, Launch
+from gate.replay.providers.flydsl.streams import current_stream
 
-KERNELS = Path(__file__).resolve().parents[2] / "codegen" / "canaries"
+KERNELS = Path(__file__).resolve().parents[3] / "codegen" / "canaries"
 DTYPES = {"bf16": "bf16", "f16": "f16", "fp16": "f16", "f32": "f32", "fp32": "f32"}
 FLOATS, HALVES = tuple(DTYPES), ("bf16", "f16", "fp16")
 VECTOR_BYTES = 16
 TILE = 64
 
 
-def version() -> str | None:
-    """The commit of the FlyDSL checkout, else the wheel's version."""
-    return package_commit("flydsl") or package_version("flydsl", "flydsl")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """One kernel of the gate's own: how it is bound, for what dtypes, and what it refuses."""
+
+    bind: Bind
+    dtypes: tuple[str, ...]
+    detail: str
+    when: Callable[[Case], str | None] | None = None
+
+    def refusal(self, case: Case) -> str | None:
+        """Why the kernel does not run the case, or None."""
+        if case.dtype not in self.dtypes:
+            return f"the kernel is written for {', '.join(self.dtypes)}, not {case.dtype}"
+        return None if self.when is None else self.when(case)
 
 
 @functools.cache
@@ -52,11 +64,9 @@ def _launcher(name: str, dtype: str, constants: tuple[tuple[str, Any], ...]) -> 
 
 def _bind(name: str, case: Case, constants: dict[str, Any], *arguments: Any) -> Launch:
     launcher = _launcher(name, DTYPES[case.dtype], tuple(sorted(constants.items())))
-    import torch
-    from flydsl.expr import Stream
 
     def launch() -> None:
-        launcher(*arguments, Stream(torch.cuda.current_stream().cuda_stream))
+        launcher(*arguments, current_stream())
 
     return launch
 
@@ -66,19 +76,19 @@ def _width(count: int, case: Case) -> int:
     return width if count % width == 0 else 1
 
 
-@kernel(op="rmsnorm", provider="flydsl", dtypes=FLOATS, detail="one workgroup per row", version=version)
 def rmsnorm(case: Case, tensors: Tensors) -> Launch:
+    """A workgroup per row."""
     constants = {"N": case.dim("N"), "eps": float(case.args.get("eps", 1e-5))}
     return _bind("rmsnorm", case, constants, tensors["x"], tensors["weight"], tensors["out"], case.dim("M"))
 
 
-@kernel(op="softmax", provider="flydsl", dtypes=FLOATS, detail="one workgroup per row", version=version)
 def softmax(case: Case, tensors: Tensors) -> Launch:
+    """A workgroup per row."""
     return _bind("softmax", case, {"N": case.dim("N")}, tensors["x"], tensors["out"], case.dim("M"))
 
 
-@kernel(op="vec_add", provider="flydsl", dtypes=FLOATS, detail="one vector a lane", version=version)
 def vec_add(case: Case, tensors: Tensors) -> Launch:
+    """A vector a lane."""
     count = case.dim("N") * int(case.args.get("M", 1))
     width = _width(count, case)
     return _bind("vec_add", case, {"width": width}, tensors["a"], tensors["b"], tensors["out"], count // width)
@@ -91,14 +101,17 @@ def _tiles(case: Case) -> str | None:
     return None
 
 
-@kernel(op="gemm", provider="flydsl", dtypes=HALVES, detail="MFMA tiles through LDS", when=_tiles, version=version)
 def gemm(case: Case, tensors: Tensors) -> Launch:
+    """MFMA tiles through LDS."""
     m, n, k = (case.dim(name) for name in ("M", "N", "K"))
     # A tile of 128 rows would be three quarters empty for a decode batch.
     tiles = {"K": k, "block_m": 32 if m <= 32 else 128, "block_n": 64 if n % 128 else 128, "block_k": TILE}
     return _bind("gemm", case, tiles, tensors["a"], tensors["b"], tensors["out"], m, n)
 
 
-def get_adapter(op_type: str) -> ProviderAdapter:
-    """The kernel for an op. Raises NoKernel."""
-    return adapter_from(sys.modules[__name__], op_type)
+CANARIES: Mapping[str, Canary] = {
+    "rmsnorm": Canary(bind=rmsnorm, dtypes=FLOATS, detail="the gate's own kernel: one workgroup per row"),
+    "softmax": Canary(bind=softmax, dtypes=FLOATS, detail="the gate's own kernel: one workgroup per row"),
+    "vec_add": Canary(bind=vec_add, dtypes=FLOATS, detail="the gate's own kernel: one vector a lane"),
+    "gemm": Canary(bind=gemm, dtypes=HALVES, detail="the gate's own kernel: MFMA tiles through LDS", when=_tiles),
+}

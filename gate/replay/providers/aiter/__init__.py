@@ -1,0 +1,1 @@
+"""AITER's own entries, which choose among its compiled, assembly and generated kernels."""

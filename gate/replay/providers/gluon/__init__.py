@@ -1,0 +1,1 @@
+"""Kernels in Gluon, Triton's lower language; AITER keeps them."""
