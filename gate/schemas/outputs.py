@@ -25,6 +25,7 @@ _OUTPUTS: tuple[tuple[str, str], ...] = (
     ("shapes_to_run.txt", "which shapes need a GPU"),
     ("attribution.jsonl", "who changed the machine code"),
     ("history.jsonl", "history for the trend plot"),
+    ("bisect.json", "answer of a bisection"),
     ("selftest.json", "false alarms and power of the judge"),
 )
 # Names that promise a contract: such a file is never skipped, whatever stands in it.

@@ -1,0 +1,147 @@
+"""`gate bisect` from a repository to the answer, on the simulated GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.cli import run
+from tests.bisect import repository
+from tests.replay import rig
+
+
+def arguments(folder: Path, hashes: list[str], *more: str, good: int = 0, bad: int = -1) -> list[str]:
+    shapes = rig.shapes(1)
+    if not (folder / "shape_ledger.jsonl").exists():
+        rig.write_inputs(folder, ledger=shapes)
+    files = ["--ledger", str(folder / "shape_ledger.jsonl"), "--matrix", str(folder / "baseline_matrix.yaml")]
+    what = ["--op", "rmsnorm", "--shape", shapes[0].shape_id, "--op-from", f"{rig.KERNELS}:OP"]
+    kernel = ["--entrypoint", "sim_kernel:slow", "--arm", f"path={{tree}},path={rig.ROOT}"]
+    fixed = ["--simulate", rig.SIM, "--budget-us", "200", "--seed", "3", "--repo", str(folder / "repo")]
+    ends = ["--good", hashes[good], "--bad", hashes[bad], "--out", str(folder / "out")]
+    return ["bisect", *ends, *files, *what, *kernel, *fixed, *more]
+
+
+def report(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "out" / "bisect.json").read_text())
+    return found
+
+
+def test_the_commit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    factors = [1.0] * 5 + [1.08] * 4
+    hashes = repository.make(tmp_path / "repo", factors=factors, same=(6,))
+    assert run(arguments(tmp_path, hashes)) == 0
+    found = report(tmp_path)
+    assert (found["word"], found["suspects"], found["last_good"]) == ("found", [hashes[5]], hashes[4])
+    assert found["slowdown"] == pytest.approx(1.08, abs=0.01)
+    assert found["confirmed"] == pytest.approx(1.08, abs=0.01)
+    assert found["subjects"] == ["Change 5"]
+    out = capsys.readouterr().out
+    assert out.startswith(f"FOUND {hashes[5][:12]}: ")
+    assert "chance of a wrong answer at most 5.0%" in out
+    assert repository.git(tmp_path / "repo", "status", "--porcelain") == ""
+    assert repository.git(tmp_path / "repo", "worktree", "list").count("\n") == 0
+
+
+def test_a_commit_that_does_not_import_is_skipped_and_leaves_a_set(tmp_path: Path) -> None:
+    factors = [1.0, 1.0, None, 1.08, 1.08]
+    hashes = repository.make(tmp_path / "repo", factors=factors)
+    assert run(arguments(tmp_path, hashes)) == 0
+    found = report(tmp_path)
+    assert (found["word"], found["suspects"]) == ("found", hashes[2:4])
+    skipped = [step for step in found["steps"] if step["state"] == "skipped"]
+    assert [step["version"] for step in skipped] == [hashes[2]]
+    assert "nothing_there" in skipped[0]["words"]
+
+
+def test_a_setup_that_fails_skips_the_commit(tmp_path: Path) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0, 1.08, 1.08])
+    setup = f'echo "no compiler" >&2; test "$GATE_COMMIT" != {hashes[1]}'
+    assert run(arguments(tmp_path, hashes, "--setup", setup)) == 0
+    found = report(tmp_path)
+    assert found["suspects"] == hashes[1:3]
+    assert "--setup exited with code 1: no compiler" in next(
+        s["words"] for s in found["steps"] if s["state"] == "skipped"
+    )
+
+
+def test_no_regression_is_said_before_anything_is_bisected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0] * 6)
+    assert run(arguments(tmp_path, hashes)) == 0
+    found = report(tmp_path)
+    assert (found["word"], found["suspects"], len(found["steps"])) == ("no_regression", [], 1)
+    assert capsys.readouterr().out.startswith("NO REGRESSION: good and bad do not differ")
+
+
+def test_equal_sources_need_no_gpu(tmp_path: Path) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0] * 4, same=(1, 2, 3))
+    assert run(arguments(tmp_path, hashes)) == 0
+    found = report(tmp_path)
+    assert (found["word"], found["process_pairs"]) == ("no_regression", 0)
+    assert not (tmp_path / "out" / "logs").exists()
+
+
+def test_a_killed_bisection_goes_on(tmp_path: Path) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0] * 4 + [1.08] * 5)
+    command = [sys.executable, "-m", "gate", *arguments(tmp_path, hashes)]
+    process = subprocess.Popen(command, cwd=rig.ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step"):
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = (tmp_path / "out" / "journal.jsonl").read_text().count('"exchange"')
+    assert kept >= 4, "the code of both ends and two pairs at least"
+    time.sleep(0.1)
+    assert run(arguments(tmp_path, hashes)) == 2, "a state is not overwritten without being asked"
+    assert run(arguments(tmp_path, hashes, "--resume")) == 0
+    lines = [json.loads(line) for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines()[1:]]
+    asked = [json.dumps(line["exchange"]["ask"], sort_keys=True) for line in lines]
+    assert len(asked) == len(set(asked)), "nothing was measured twice"
+    assert report(tmp_path)["suspects"] == [hashes[4]]
+
+
+def test_another_bisection_does_not_go_on_with_this_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0, 1.0])
+    assert run(arguments(tmp_path, hashes)) == 0
+    assert run(arguments(tmp_path, hashes, "--resume", bad=1)) == 2
+    assert "holds another run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "told"),
+    [
+        (["--shape", "sha1:0000000000000000"], 64, "is in no ledger"),
+        (["--good", "no-such-commit"], 2, "name a git repository and its commits"),
+        (["--wheels", "--setup", "make"], 64, "are for commits"),
+        (["--wheels", "--versions", "1,2", "--arm", f"python={sys.executable}"], 64, "must begin with"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], code: int, told: str
+) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0])
+    assert run(arguments(tmp_path, hashes, *more)) == code
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")]
+    assert told in "".join(said) and len(said) <= 1
+
+
+def test_a_good_end_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0, 1.0])
+    assert run(arguments(tmp_path, hashes, good=2, bad=0)) == 64
+    assert "not an older commit" in capsys.readouterr().err
+
+
+def test_a_good_end_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[None, 1.0, 1.08])
+    assert run(arguments(tmp_path, hashes)) == 2
+    assert "the good version cannot be measured" in capsys.readouterr().err
