@@ -23,7 +23,7 @@ E2M1_RMS = math.sqrt(sum(value * value for value in E2M1) / len(E2M1))
 # Far from the ends of e4m3fn (448), e4m3fnuz (240) and int8, and wide enough to use their range.
 CODE_RMS = {"fp8": 16.0, "int8": 30.0}
 UNIT_EXPONENT = 127
-SPREAD, SPREAD_RMS = 0.25, 1.03
+SPREAD = 0.15
 
 
 def code_dtype(form: str) -> str:
@@ -97,9 +97,9 @@ def fill_operand(
         wanted = rms if form == "fp4_mx" else rms * E2M1_RMS / CODE_RMS["fp8"]
         made[f"scale_{name}"] = memory.integers(factor, seed + 1, *exponents(wanted))
     else:
-        # Scales that differ by up to a factor of three show which one was used.
-        spread = memory.normal(factor, seed + 1, SPREAD).add_(1.0).clamp_(0.5, 1.5)
-        made[f"scale_{name}"] = spread.mul_(rms / SPREAD_RMS / CODE_RMS[code_dtype(form)])
+        # Scales that differ by up to a factor of two show which one was used.
+        spread = memory.normal(factor, seed + 1, SPREAD).add_(1.0).clamp_(0.67, 1.33)
+        made[f"scale_{name}"] = spread.mul_(rms / CODE_RMS[code_dtype(form)])
     return made
 
 

@@ -17,8 +17,7 @@ import triton
 from gate.replay.provider import Launch
 
 Config = dict[str, Any]
-# A tile that does not fit, or an operand that the bulk copies cannot describe, is a config less.
-UNFIT = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError, triton.CompilationError)
+UNFIT = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError)
 TRIES = 5
 FLUSH_BYTES = 256 * 1024 * 1024
 NO_GPU_UNITS = 132

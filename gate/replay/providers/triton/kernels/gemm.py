@@ -1,7 +1,7 @@
 """Triton code of matrix products, of narrow operands too, and of mixtures of experts.
 
-Forms of a: `plain`, `rows` (a scale a row, applied at the end), `grouped` (an fp32 scale for each GA of a row), `mx8` and
-`mx4` (e8m0 for each 32), `wide` (16 bits beside mx4 weights). Forms of b: `plain`, `blocks` (128 by 128), `mx4`.
+Forms of a: `plain`, `rows` (a scale a row, applied at the end), `grouped` (an fp32 scale for each GA of a row), `mx8`
+and `mx4` (e8m0 for each 32), `wide` (16 bits beside mx4 weights). Forms of b: `plain`, `blocks` (128 by 128), `mx4`.
 """
 
 # mypy: ignore-errors
@@ -58,18 +58,19 @@ def gemm_tma(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 
 @triton.jit
-def _e2m1(code):
-    """bf16 values of 4-bit codes: exponent and mantissa bits moved to where bf16 has them, 0.5 and 0 apart."""
+def _e2m1(code, power):
+    """bf16 values of 4-bit codes times 2^(power - 127): exponent and mantissa moved to where bf16 has them."""
     size = (code & 7).to(tl.uint16)
-    bits = tl.where(size < 2, size * 16128, (size << 6) + 16128) | ((code & 8).to(tl.uint16) << 12)
+    # 0.5 is the one code without its leading bit, 0 the one without an exponent; 126 - 127 is the -1.
+    bits = (power << 7) - 128 + tl.where(size < 2, 0, size << 6)
+    bits = tl.where(size == 0, 0, bits) | ((code & 8).to(tl.uint16) << 12)
     return bits.to(tl.uint16).to(tl.bfloat16, bitcast=True)
 
 
 @triton.jit
 def _spread(scale, ROWS: tl.constexpr, GROUPS: tl.constexpr, EACH: tl.constexpr):
-    """e8m0 scales (ROWS, GROUPS) as bf16, each EACH times in its row."""
-    factor = (scale.to(tl.uint16) << 7).to(tl.bfloat16, bitcast=True)
-    return tl.broadcast_to(factor[:, :, None], (ROWS, GROUPS, EACH)).reshape(ROWS, GROUPS * EACH)
+    """Scales (ROWS, GROUPS) as 16-bit integers, each EACH times in its row."""
+    return tl.broadcast_to(scale.to(tl.uint16)[:, :, None], (ROWS, GROUPS, EACH)).reshape(ROWS, GROUPS * EACH)
 
 
 @triton.jit
@@ -82,8 +83,8 @@ def _mx4(rows, scales, at, k, ROWS: tl.constexpr, BK: tl.constexpr):
 
 @triton.jit
 def _halves(packed, scale, ROWS: tl.constexpr, BK: tl.constexpr):
-    factor = _spread(scale, ROWS, BK // 32, 16)
-    return _e2m1(packed & 15) * factor, _e2m1(packed >> 4) * factor
+    power = _spread(scale, ROWS, BK // 32, 16)
+    return _e2m1(packed & 15, power), _e2m1(packed >> 4, power)
 
 
 @triton.jit
@@ -113,7 +114,8 @@ def _mx_step(
     else:
         wide = left.to(tl.bfloat16)
         if A == "mx8":
-            wide = wide * _spread(left_scale, BM, BK // 32, 32)
+            factor = tl.exp2(_spread(left_scale, BM, BK // 32, 32).to(tl.float32) - 127.0)
+            wide = (left.to(tl.float32) * factor).to(tl.bfloat16)
         even, odd = tl.split(wide.reshape(BM, BK // 2, 2))
     return tl.dot(odd, high.T, tl.dot(even, low.T, total))
 
@@ -134,8 +136,9 @@ def _step(
         factor = tl.load(scale_a + at // GA)[:, None]
         if B == "blocks":
             factor = factor * tl.load(scale_b + at // 128)[None, :]
-        return total + tl.dot(left, right).to(tl.float32) * factor
-    return tl.dot(left, right, total)
+        whole: tl.constexpr = tl.int32 if left.dtype == tl.int8 else tl.float32
+        return total + tl.dot(left, right, out_dtype=whole).to(tl.float32) * factor
+    return tl.dot(left, right, total, out_dtype=total.dtype)
 
 
 @triton.jit
@@ -170,10 +173,9 @@ def product(
     total = tl.zeros((BM, BN), dtype=whole)
     steps = tl.cdiv(k, BK)
     share = tl.cdiv(steps, split)
+    rows_a, rows_b = a + here * each_a, b + there * each_b
     for step in range(tl.program_id(1) * share, min((tl.program_id(1) + 1) * share, steps)):
-        total = _step(
-            total, a + here * each_a, b + there * each_b, scales_a, scales_b, step * BK, k, A, B, 128, NATIVE, BM, BN, BK
-        )
+        total = _step(total, rows_a, rows_b, scales_a, scales_b, step * BK, k, A, B, 128, NATIVE, BM, BN, BK)
     if A == "rows":
         total = total.to(tl.float32) * tl.load(scale_a + here)[:, None] * tl.load(scale_b + there)[None, :]
     inside = (row[:, None] < m) & (column[None, :] < n)

@@ -1,0 +1,170 @@
+"""Triton mixtures of experts: two grouped products over tokens sorted by expert, and the sum of the topk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+
+from gate.replay.experts import Forms
+from gate.replay.op import Case, Tensors
+from gate.replay.ops import moe_blockscale as blockscale_op
+from gate.replay.ops import moe_gemm as moe_op
+from gate.replay.provider import KernelAdapter, Launch, kernel
+from gate.replay.providers.triton import tiles, tuning
+from gate.replay.providers.triton.calls import Call, on_paper
+from gate.replay.providers.triton.common import version
+from gate.replay.providers.triton.gemm import kernel_forms, launching, source
+from gate.replay.providers.triton.kernels import gemm as shared
+from gate.replay.providers.triton.kernels import moe_gemm as kernels
+from gate.replay.providers.triton.tuning import Config
+
+SUM_BLOCK = 1024
+# Most rows of a tile, by how many tokens an expert sees on average.
+ROWS = ((12, 16), (48, 32), (128, 64))
+MOST_ROWS = 128
+# (BN of gate and up together half, BK in bytes, warps, stages): two accumulators take twice the registers.
+TILES = {
+    False: {16: ((64, 256, 4, 4), (128, 128, 4, 4)), 64: ((128, 128, 4, 4), (64, 128, 4, 4)), 128: ((128, 128, 8, 3),)},
+    True: {16: ((64, 128, 4, 3), (128, 128, 4, 3)), 64: ((64, 128, 4, 3), (128, 64, 4, 3)), 128: ((128, 64, 8, 3),)},
+}
+INT8_LIMIT = 127
+
+
+def block_rows(case: Case) -> list[int]:
+    """Tile heights worth trying: the padding of each expert's tokens to whole tiles is computed in vain."""
+    average = case.dim("M") * case.dim("TopK") / case.dim("E")
+    return [next((rows for most, rows in ROWS if average <= most), MOST_ROWS)]
+
+
+def _configs(case: Case, narrow: bool, blocks: bool) -> list[Config]:
+    found = []
+    for rows in block_rows(case):
+        place = 16 if rows <= 32 else 64 if rows == 64 else 128
+        for bn, bk, warps, stages in TILES[narrow][place]:
+            options = {"num_warps": warps, "num_stages": 2 if tiles.on_amd() else stages}
+            found.append({"BM": rows, "BN": bn, "BK": min(bk, 128) if blocks else bk, "GROUP": 8, **options})
+    return found
+
+
+def most_tiles(case: Case, rows: int) -> int:
+    """Tiles that any routing may need: each visited expert leaves at most one tile unfilled."""
+    places = case.dim("M") * case.dim("TopK")
+    return min(places, -(-places // rows) + case.dim("E"))
+
+
+def sorted_slots(case: Case, ids: Any, rows: int) -> tuple[Any, Any]:
+    """The slots of each expert padded to whole tiles, and each tile's expert; -1 for tiles that this routing spares."""
+    tiles_most, places = most_tiles(case, rows), ids.numel()
+    slots = torch.full((tiles_most * rows,), places, dtype=torch.int32, device=ids.device)
+    experts = torch.full((tiles_most,), -1, dtype=torch.int32, device=ids.device)
+    if ids.is_meta:
+        return slots, experts
+    flat = ids.flatten().long()
+    counts = flat.bincount(minlength=case.dim("E"))
+    needed = (counts + rows - 1) // rows
+    order = flat.argsort(stable=True)
+    padded_start, start = (needed.cumsum(0) - needed) * rows, counts.cumsum(0) - counts
+    own = flat[order]
+    within = torch.arange(places, device=ids.device) - start[own]
+    slots[padded_start[own] + within] = order.int()
+    used = torch.arange(case.dim("E"), device=ids.device).repeat_interleave(needed)
+    experts[: len(used)] = used.int()
+    return slots, experts
+
+
+def _limit(x: Any, b: str) -> float:
+    """The largest code of what lies between the products, 0 where it stays in bf16."""
+    if b == "mx4":
+        return 0.0
+    return INT8_LIMIT if x.dtype == torch.int8 else float(torch.finfo(x.dtype).max)
+
+
+def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list[Call]:
+    m, topk, wide, inter = case.dim("M"), case.dim("TopK"), case.dim("Dim1"), case.dim("Dim2") // 2
+    x, out, places = tensors["x"], tensors["out"], m * topk
+    slots, experts = sorted_slots(case, tensors["topk_ids"], config["BM"])
+    rows, limit, native = len(experts), _limit(x, b), tiles.native_mx()
+    place = str(x.device)
+    between = tuning.workspace(places * inter, x.dtype if limit else torch.bfloat16, place)
+    scales = tuning.workspace(places * triton.cdiv(inter, config["BN"]), torch.float32, place) if limit else None
+    parts = out if topk == 1 else tuning.workspace(places * wide, torch.bfloat16, place)
+    common = {"A": a, "B": b, "NATIVE": native, **config}
+    first = Call(
+        function=kernels.gate_up,
+        arguments=(
+            x, tensors["w1"], tensors.get("scale_x"), tensors["scale_w1"], between, scales,
+            slots, experts, places, rows, inter, wide,
+        ),
+        grid=(rows * triton.cdiv(inter, config["BN"]),),
+        options={**common, "TOPK": topk, "LIMIT": limit},
+    )  # fmt: skip
+    # A step over K stays within one scale of what lies between.
+    depth = min(config["BN"], 128) if limit else config["BK"]
+    second = Call(
+        function=kernels.down,
+        arguments=(
+            between, tensors["w2"], scales, tensors["scale_w2"], tensors["topk_weights"], parts,
+            slots, experts, places, rows, wide, inter,
+        ),
+        grid=(rows * triton.cdiv(wide, 128),),
+        options={
+            **common, "A": "grouped" if limit else "wide", "BN": 128, "BK": depth, "GA": config["BN"],
+            "ROWS": a == "rows",
+        },
+    )  # fmt: skip
+    if topk == 1:
+        return [first, second]
+    added = Call(
+        function=kernels.sum_topk,
+        arguments=(parts, out, wide),
+        grid=(m, triton.cdiv(wide, SUM_BLOCK)),
+        options={"TOPK": topk, "BLOCK": SUM_BLOCK},
+    )
+    return [first, second, added]
+
+
+def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
+    """The Triton kernels of a mixture of experts; `data` are KernelAdapter's fields."""
+
+    def named(case: Case) -> tuple[str, str]:
+        return kernel_forms(*forms[case.dtype])
+
+    def configs(case: Case) -> list[Config]:
+        _, b = named(case)
+        return _configs(case, b == "mx4", b == "blocks")
+
+    def build(case: Case, tensors: Tensors) -> Callable[[Config], list[Call]]:
+        return lambda config: _calls(case, tensors, *named(case), config)
+
+    def compile_all(case: Case) -> None:
+        calls_of = build(case, on_paper(case))
+        for config in configs(case):
+            for call in calls_of(config):
+                call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+
+    def bind(case: Case, tensors: Tensors) -> Launch:
+        calls_of = build(case, tensors)
+        key = (case.dtype, sorted(case.args.items()), source(shared), source(kernels))
+        chosen = tuning.choose(op, configs(case), key, lambda config: launching(calls_of(config)))
+        return launching(calls_of(chosen))
+
+    made = kernel(op=op, provider="triton", dtypes=tuple(forms), compiler=compile_all, version=version, **data)
+    return made(bind)
+
+
+moe_gemm = experts_kernel(
+    "moe_gemm",
+    moe_op.FORMS,
+    detail=(
+        "gate and up in one kernel, down, sum of the topk; tokens sorted beforehand; between the products codes with a "
+        "scale for each tile of a row (fp8, int8), bf16 beside fp4 weights"
+    ),
+)
+moe_blockscale = experts_kernel(
+    "moe_blockscale",
+    blockscale_op.FORMS,
+    detail="gate and up in one kernel, down, sum of the topk; tokens sorted beforehand; fp8 between the products",
+)
