@@ -1,9 +1,9 @@
 """Knows how to have Triton turn one case into AMD assembly without a GPU, in a process of its own.
 
-Run as a script by any interpreter that holds Triton; speaks as the FlyDSL worker does: one JSON case a line, one JSON
-answer a line, a greeting first. For the gate's own kernels torch is not needed: the stand-in is there for their own
-imports. With a checkout of AITER the case is a call of one of its functions, and what that call would launch is
-compiled; AITER needs torch itself.
+Run as a script by any interpreter that holds Triton and torch; speaks as the FlyDSL worker does: one JSON case a line,
+one JSON answer a line, a greeting first. For the gate's own kernels the provider is asked to compile a shape, as before
+a measurement, with a driver in place that names the target. With a checkout of AITER the case is a call of one of its
+functions, and what that call would launch is compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ del sys.path[0]
 
 import argparse  # noqa: E402
 import importlib.util  # noqa: E402
-import inspect  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import re  # noqa: E402
@@ -25,6 +24,8 @@ from types import ModuleType  # noqa: E402
 from typing import Any  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
+# One file of Triton code may take device functions of another; last, so that nothing of it hides another module.
+sys.path.append(str(HERE.parents[1]))
 AITER = "aiter"
 LDS = re.compile(r"(\.group_segment_fixed_size:\s*)\d+")
 
@@ -40,15 +41,9 @@ def load(name: str, path: Path) -> ModuleType:
 
 
 class Compiler:
-    """One imported Triton and the kernels of one file, or of every file of a folder."""
+    """One imported Triton, and what makes its compiler's products readable."""
 
-    def __init__(self, kernels: Path, arch: str) -> None:
-        self._prepare(kernels, arch)
-        files = sorted(kernels.glob("*.py")) if kernels.is_dir() else [kernels]
-        modules = [load(f"triton_baselines_{path.stem}", path) for path in files]
-        self.functions: dict[str, Any] = {name: item for module in modules for name, item in vars(module).items()}
-
-    def _prepare(self, kernels: Path, arch: str) -> None:
+    def __init__(self, arch: str) -> None:
         if importlib.util.find_spec("torch") is None:
             load("torch_stand_in", HERE / "torch_stand_in.py").install()
         self.compiler: Any = importlib.import_module("triton.compiler")
@@ -56,28 +51,58 @@ class Compiler:
         target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
         self.target = target("hip", arch, 64)
 
-    def answer(self, line: str) -> dict[str, Any]:
-        """Compile one case. Triton allots LDS at launch, so the number in its text is 0 and is put right here."""
-        part = json.loads(line)["parts"][0]
-        asked = part["values"]
-        function = self.functions[part["launchers"][0]]
-        names = list(inspect.signature(function.fn).parameters)
-        signature = {name: asked["signature"][name] for name in names}
-        attributes = {
-            (index,): self.backend.parse_attr("DS" if kind.startswith("*") else "D")
-            for index, (name, kind) in enumerate(signature.items())
-            if kind.startswith("*") or name in asked["aligned"]
-        }
-        return {
-            "status": "ok",
-            "isa": self.assembly(function, signature, asked["constants"], attributes, asked["options"]),
-        }
-
-    def assembly(self, function: Any, signature: Any, constants: Any, attributes: Any, options: Any) -> str:
-        """The text of one kernel. Triton allots LDS at launch, so the number in its text is 0 and is put right."""
-        source = self.compiler.ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
-        done = self.compiler.compile(source, target=self.target, options=options)
+    def text(self, done: Any) -> str:
+        """The assembly of one kernel. Triton allots LDS at launch, so the number in its text is 0 and is put right."""
         return LDS.sub(rf"\g<1>{done.metadata.shared}", done.asm["amdgcn"])
+
+
+class OwnCompiler(Compiler):
+    """The gate's own provider: every launch that it would make for a shape is compiled instead."""
+
+    def __init__(self, engine: Path, arch: str) -> None:
+        if importlib.util.find_spec("torch") is None:
+            raise ImportError("the gate's Triton kernels need torch beside Triton, such as torch's build for the CPU")
+        super().__init__(arch)
+        sys.path.insert(0, str(engine.parents[1]))
+        # The kernels choose their options for CDNA or for others by this.
+        importlib.import_module("torch").version.hip = importlib.import_module("torch").version.hip or "none"
+        self.done: list[Any] = []
+        load("aiter_launches", HERE / "aiter_launches.py").stand_in(self.target)
+        self._compile_every_launch(importlib.import_module("triton.runtime.jit").JITFunction)
+        self.provider: Any = importlib.import_module("gate.replay.provider")
+        self.op: Any = importlib.import_module("gate.replay.op")
+        self.package: Any = importlib.import_module("gate.replay.providers.triton")
+        self.on_paper: Any = importlib.import_module("gate.replay.providers.triton.calls").on_paper
+
+    def _compile_every_launch(self, function_type: Any) -> None:
+        run = function_type.run
+
+        def compile_it(function: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> Any:
+            del warmup
+            kernel = run(function, *args, grid=grid, warmup=True, **named)
+            self.done.append(kernel)
+            return kernel
+
+        function_type.run = compile_it
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """Compile one shape; a kernel that has nothing of its own to compile is launched on tensors without memory."""
+        part = json.loads(line)["parts"][0]
+        name = part["launchers"][0]
+        case = self.op.Case(shape_id="", op_type=name, layout={}, **part["values"])
+        try:
+            op, adapter = self.op.load_op(name), self.provider.adapter_from(self.package, name)
+        except LookupError as error:
+            return {"status": "unsupported", "error": str(error)}
+        refusal = op.refusal(case) or adapter.supports(case)
+        if refusal is not None:
+            return {"status": "unsupported", "error": refusal}
+        self.done.clear()
+        adapter.compile(case)
+        if not self.done:
+            adapter.launch(adapter.prepare(case, self.on_paper(case)))
+        texts = dict.fromkeys(self.text(kernel) for kernel in self.done)
+        return {"status": "ok", "isa": "\n".join(texts)}
 
 
 class AiterCompiler(Compiler):
@@ -86,7 +111,7 @@ class AiterCompiler(Compiler):
     def __init__(self, kernels: Path, arch: str) -> None:
         # Before the stand-in for torch is there: AITER's host code needs torch itself.
         self.absent = importlib.util.find_spec("torch") is None
-        self._prepare(kernels, arch)
+        super().__init__(arch)
         self.host: Any = load("aiter_launches", HERE / "aiter_launches.py")
         self.launches: list[Any] = [] if self.absent else self.host.see_launches(kernels, self.target)
         self.texts: dict[str, str] = {}
@@ -119,6 +144,11 @@ class AiterCompiler(Compiler):
             self.texts[key] = self.assembly(launch.function, signature, constants, attributes, launch.options)
         return self.texts[key]
 
+    def assembly(self, function: Any, signature: Any, constants: Any, attributes: Any, options: Any) -> str:
+        """The text of one kernel."""
+        source = self.compiler.ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
+        return self.text(self.compiler.compile(source, target=self.target, options=options))
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,7 +164,7 @@ def main() -> int:
         channel.flush()
 
     def start() -> dict[str, Any]:
-        kind = AiterCompiler if (options.kernels / AITER).is_dir() else Compiler
+        kind = AiterCompiler if (options.kernels / AITER).is_dir() else OwnCompiler
         compilers.append(kind(options.kernels, options.arch))
         return {"status": "ok"}
 
