@@ -74,7 +74,7 @@ def _proposed(logs: Floats) -> list[int]:
 
     sd = max(LEAST_SD, _MAD * float(np.median(np.abs(np.diff(logs)))) / math.sqrt(2))
     search = ruptures.KernelCPD(kernel="linear", min_size=LEAST_RUNS).fit(_tamed(logs, 3 * sd).reshape(-1, 1))
-    return [0, *search.predict(pen=PENALTY * sd**2 * math.log(len(logs)))]
+    return [0, *map(int, search.predict(pen=PENALTY * sd**2 * math.log(len(logs))))]
 
 
 def _tamed(logs: Floats, most: float) -> Floats:
