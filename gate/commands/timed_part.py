@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gate import store
+from gate.commands.shard_plan import PLAN_FILE
 from gate.commands.timed_session import METHOD, Measured, unmeasured
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
@@ -44,6 +45,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 def write(out: Path, work: Work, found: Measured, timed: Mapping[str, Any], *, policy: Policy) -> None:
     """part.json of a run that measured."""
     missing = unmeasured(work, found.rows)
+    if work.plan is not None:
+        store.write_json(out / PLAN_FILE, work.plan)
     store.write_json(
         out / PART_FILE,
         Part(

@@ -192,6 +192,7 @@ def pasteable(commands: Sequence[Command], work: Work) -> list[Command]:
 def write_rows(out: Path, work: Work, found: Measured) -> None:
     """results/<op>/ of head, base_results/<op>/, and confirm/head|base/<op>/."""
     places = {HEAD: out / HEAD_ROWS, BASE: out / BASE_ROWS}
+    op_of = {shape.shape_id: shape.op_type for shape in work.inputs.shapes}
     for rows, folders in (
         (found.rows, places),
         (found.confirm or {}, {side: out / CONFIRM_FOLDER / side for side in (HEAD, BASE)}),
@@ -199,7 +200,7 @@ def write_rows(out: Path, work: Work, found: Measured) -> None:
         for side, outcomes in rows.items():
             by_op: dict[str, list[Outcome]] = {op: [] for op in work.inputs.matrices}
             for row in outcomes:
-                by_op[row.op_type or ""].append(row)
+                by_op[op_of[row.shape_id]].append(row)
             for op, own in by_op.items():
                 store.write_results(folders[side] / op / store.RESULTS_FILE, own)
 

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from gate import store
-from gate.commands import judge_files
+from gate.commands import judge_files, shard_plan
 from gate.commands.replay import named_shapes, parse_arms
 from gate.commands.replay_inputs import Inputs, Selection, choose, split_list
 from gate.commands.run import Limits, narrowed, read_frozen, scope
+from gate.commands.shard_plan import ShardPlan
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.problem import Problem, UnusableInput, WrongUsage
@@ -25,7 +26,8 @@ from gate.replay.job import Job
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The shapes of a run in the ledgers' order, their jobs, and why a (shape_id, provider) has none.
 
-    `scope` says in words what of the frozen ledgers is left out; `both` whether base is measured too.
+    `scope` says in words what of the frozen ledgers is left out; `both` whether base is measured too; `plan` is the
+    plan that the run is a shard of.
     """
 
     inputs: Inputs
@@ -35,6 +37,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     arms: dict[str, ArmSpec]
     both: bool
     scope: str
+    plan: ShardPlan | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -52,14 +55,24 @@ def read_work(root: Path, limits: Limits, timed: Mapping[str, Any], *, base: str
     unlisted = sorted({shape.op_type for shape in ledger.shapes} - matrices.keys())
     if unlisted:
         raise UnusableInput(Problem(what=f"no {store.MATRIX_FILE} for {', '.join(unlisted)}", file=str(root)))
-    shapes = selected(ledger.shapes, timed)
+    asked = inputs_of(selected(ledger.shapes, timed), matrices, hashes=file_hashes(root))
+    whole = work_of(asked, timed, base=base, scope=scope(frozen, Ledger(shapes=asked.shapes)))
+    return whole if timed["shard"] is None else shard_of_work(whole, timed, base=base)
+
+
+def inputs_of(shapes: Sequence[Shape], matrices: Mapping[str, Matrix], *, hashes: dict[str, str]) -> Inputs:
+    """The shapes with the matrices of their ops."""
     ops = {shape.op_type for shape in shapes}
-    inputs = Inputs(
-        shapes=shapes,
-        matrices={op: matrix for op, matrix in matrices.items() if op in ops},
-        hashes=file_hashes(root),
-    )
-    selection = Selection(providers=split_list(timed["providers"]), shapes=tuple(shape.shape_id for shape in shapes))
+    used = {op: matrix for op, matrix in matrices.items() if op in ops}
+    return Inputs(shapes=tuple(shapes), matrices=used, hashes=hashes)
+
+
+def work_of(
+    inputs: Inputs, timed: Mapping[str, Any], *, base: str | None, scope: str, plan: ShardPlan | None = None
+) -> Work:
+    """The work on these inputs."""
+    ids = tuple(shape.shape_id for shape in inputs.shapes)
+    selection = Selection(providers=split_list(timed["providers"]), shapes=ids)
     jobs, left_out = choose(inputs, selection, both=base is not None, op=timed["op_from"])
     return Work(
         inputs=inputs,
@@ -68,8 +81,34 @@ def read_work(root: Path, limits: Limits, timed: Mapping[str, Any], *, base: str
         selection=selection,
         arms=parse_arms({**timed, "base": base}),
         both=base is not None,
-        scope=scope(frozen, Ledger(shapes=shapes)),
+        scope=scope,
+        plan=plan,
     )
+
+
+def shard_of_work(whole: Work, timed: Mapping[str, Any], *, base: str | None) -> Work:
+    """The part of the work that is one shard's, by the plan that is named, else by one made from modelled costs."""
+    text, path = timed["shard"], timed["plan"]
+    plan = shard_plan.read(path) if path is not None else plan_for(whole, shard_plan.parse(text)[1])
+    shard = shard_plan.shard_of(plan, text, ledgers=whole.inputs.hashes, file=str(path or ""))
+    wanted = set(shard.shapes)
+    unknown = wanted - {shape.shape_id for shape in whole.inputs.shapes}
+    if unknown:
+        what = f"the plan has {min(unknown)}, which is not among the shapes that are asked for"
+        raise WrongUsage(Problem(what=what, file=str(path), fix="give the options that the plan was made with"))
+    shapes = [shape for shape in whole.inputs.shapes if shape.shape_id in wanted]
+    if not shapes:
+        raise WrongUsage(Problem(what=f"shard {text} has no shape", file=str(path or ""), fix="use fewer runners"))
+    inputs = inputs_of(shapes, whole.inputs.matrices, hashes=whole.inputs.hashes)
+    total = sum(len(one.shapes) for one in plan.shards)
+    told = f"shard {text}: {len(shapes)} of the run's {total} shapes"
+    return work_of(inputs, timed, base=base, scope=f"{told}; {whole.scope}" if whole.scope else told, plan=plan)
+
+
+def plan_for(whole: Work, runners: int, costs: Sequence[Path] = ()) -> ShardPlan:
+    """The plan that shares this work out."""
+    names = {op: matrix.candidate_provider for op, matrix in whole.inputs.matrices.items()}
+    return shard_plan.make(whole.jobs, runners=runners, ledgers=whole.inputs.hashes, candidates=names, costs=costs)
 
 
 def candidates(matrices: Mapping[str, Matrix], candidate: str | None, *, named: Sequence[str]) -> dict[str, Matrix]:
