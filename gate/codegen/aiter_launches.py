@@ -1,4 +1,4 @@
-"""Knows how AITER's host code runs where no GPU is, and what its launches would have Triton compile.
+"""Knows how host code that launches Triton kernels runs where no GPU is, and what AITER's would have compiled.
 
 Loaded by the Triton worker, in whatever interpreter that runs: standard library, Triton and torch alone.
 """
@@ -32,6 +32,9 @@ class Offline:
     def get_current_device(self) -> int:
         return 0
 
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
 
 class Launch(NamedTuple):
     """One launch that was seen instead of made."""
@@ -41,6 +44,15 @@ class Launch(NamedTuple):
     options: dict[str, Any]
 
 
+def stand_in(target: Any) -> None:
+    """Has torch and Triton answer for a chip that is not there."""
+    cuda: Any = importlib.import_module("torch").cuda
+    cuda.current_device = lambda: 0
+    chip = SimpleNamespace(multi_processor_count=UNITS.get(target.arch, 256), gcnArchName=target.arch)
+    cuda.get_device_properties = lambda *_: chip
+    importlib.import_module("triton.runtime").driver.set_active(Offline(target))
+
+
 def see_launches(kernels: Path, target: Any) -> list[Launch]:
     """Makes the checkout importable and has every launch from now on appended to the list, which is returned.
 
@@ -48,13 +60,9 @@ def see_launches(kernels: Path, target: Any) -> list[Launch]:
     """
     if target.arch not in UNITS:
         raise ValueError(f"how many compute units {target.arch} has is not known, only those of {', '.join(UNITS)}")
-    units = UNITS[target.arch]
-    os.environ.update(AITER_TRITON_ONLY="1", CU_NUM=str(units), GPU_ARCHS=target.arch)
+    os.environ.update(AITER_TRITON_ONLY="1", CU_NUM=str(UNITS[target.arch]), GPU_ARCHS=target.arch)
     sys.path.insert(0, str(kernels))
-    cuda: Any = importlib.import_module("torch").cuda
-    cuda.current_device = lambda: 0
-    cuda.get_device_properties = lambda *_: SimpleNamespace(multi_processor_count=units, gcnArchName=target.arch)
-    importlib.import_module("triton.runtime").driver.set_active(Offline(target))
+    stand_in(target)
     launches: list[Launch] = []
 
     def see(function: Any, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:

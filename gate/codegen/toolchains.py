@@ -17,6 +17,8 @@ CANARIES = HERE / "canaries"
 PROBE_SECONDS = 60.0
 # What AITER's kernels are made from: their sources, and the tiles it has chosen.
 AITER_TRITON = Path("aiter") / "ops" / "triton"
+# What our own are made from: the provider, and the ops, which say what tensors it gets.
+OWN_TRITON = ("providers/triton", "ops", "codes.py", "norms.py")
 AITER_SUFFIXES = (".py", ".json")
 
 
@@ -61,11 +63,12 @@ def find_toolchain(
 
 
 def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | None = None) -> Toolchain:
-    """Return the Triton of an interpreter as a toolchain; `kernels` is the baselines' folder, or AITER's checkout.
+    """Return the Triton of an interpreter as a toolchain; `kernels` is the gate's replay folder, or AITER's checkout.
 
-    Raises ToolchainError when `python` does not run or holds no Triton.
+    Raises ToolchainError when `python` does not run, holds no Triton, or no torch, which the gate's kernels need.
     """
-    ask = "import importlib.metadata as m; print(m.version('triton'))"
+    of_aiter = is_aiter(kernels)
+    ask = "import importlib.metadata as m; print(m.version('triton'))" + ("" if of_aiter else "; m.version('torch')")
     try:
         run = subprocess.run(
             [python, "-c", ask], env=environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
@@ -73,15 +76,17 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None
     if run.returncode:
+        if run.stdout.strip():
+            raise ToolchainError(f"there is no torch in {python}: install a build for the CPU there")
         raise ToolchainError(f"there is no Triton in {python}: install it there with pip install triton")
-    version, of_aiter = run.stdout.strip(), is_aiter(kernels)
+    version = run.stdout.strip()
     return Toolchain(
         flydsl_version="none",
         llvm=f"of triton {version}",
         kernels=aiter_cases.NAME if of_aiter else triton_cases.NAME,
         kernels_sha=cache.sources_sha(kernels / AITER_TRITON, suffixes=AITER_SUFFIXES)
         if of_aiter
-        else cache.sources_sha(kernels),
+        else cache.sources_sha(*(kernels / part for part in OWN_TRITON)),
         kernels_commit=kernels_commit,
         arch=arch,
         triton_version=version,

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from gate import store
+from gate import replay, store
 from gate.analysis.policy_text import policy_from
 from gate.codegen import checkout, device_libs, toolchains, wheels
 from gate.codegen.keys import OPS, CompileCase, Unsupported, compile_case
@@ -22,7 +22,6 @@ from gate.model.occupancy import LDS
 from gate.model.policy import CodegenPolicy, Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
-from gate.replay import providers
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 ARCHES = tuple(LDS)
@@ -142,7 +141,7 @@ def compiled_triton(
     if aiter is not None and not toolchains.is_aiter(aiter):
         fix = "name the root of a checkout of AITER"
         raise UnusableInput(Problem(what=f"no {toolchains.AITER_TRITON} folder here", file=str(aiter), fix=fix))
-    kernels = aiter or Path(providers.__file__).parent / "triton" / "kernels"
+    kernels = aiter or Path(replay.__file__).parent
     commit = commit_of(aiter, "aiter") if aiter else None
     tried: list[str] = []
     for candidate in dict.fromkeys((python, sys.executable)):

@@ -1,4 +1,4 @@
-"""Triton baselines as compile cases, and compiled for gfx950 where Triton is installed."""
+"""Triton baselines as compile cases, and compiled for gfx950 where Triton and torch are installed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from gate import replay, store
 from gate.codegen import cache, triton_cases
 from gate.codegen.compile import compile_cases
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.codegen.toolchains import ToolchainError, find_triton
-from gate.replay import providers
+from gate.model.codegen import CodegenRecord
+from gate.replay.provider import kernels_of
+from gate.resources import frozen_ledgers_dir
 from tests.codegen.test_checkout import shape
 
-KERNELS = Path(providers.__file__).parent / "triton" / "kernels"
+ENGINE = Path(replay.__file__).parent
 needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="compiles with Triton, which is not installed here"
+    any(importlib.util.find_spec(name) is None for name in ("triton", "torch")),
+    reason="compiles with Triton, which needs torch, and one of them is not installed here",
 )
 
 
@@ -28,58 +32,100 @@ def case(op_type: str, dtype: str, **args: Any) -> CompileCase:
     return found
 
 
+def compiled(cases: list[CompileCase], folder: Path) -> dict[str, CodegenRecord]:
+    tools = find_triton(python=sys.executable, kernels=ENGINE, arch="gfx950")
+    records = compile_cases(cases, kernels_dir=ENGINE, toolchain=tools, cache_dir=folder, jobs=1)
+    return {record.compile_key: record for record in records}
+
+
 @pytest.mark.parametrize(
     ("op_type", "args", "key"),
     [
-        ("rmsnorm", {"M": 7, "N": 4096}, "rmsnorm/bf16/triton,columns=16,eps=float,BLOCK=4096,num_warps=4"),
-        ("rmsnorm", {"M": 7, "N": 3001}, "rmsnorm/bf16/triton,columns=any,eps=float,BLOCK=4096,num_warps=4"),
-        ("softmax", {"M": 1, "N": 128}, "softmax/bf16/triton,rows=one,columns=16,BLOCK=128,ROWS=1,num_warps=1"),
-        ("softmax", {"M": 64, "N": 128}, "softmax/bf16/triton,rows=16,columns=16,BLOCK=128,ROWS=16,num_warps=2"),
-        ("vec_add", {"N": 4096}, "vec_add/bf16/triton,count=16,BLOCK=4096,num_warps=8"),
+        ("rmsnorm", {"M": 7, "N": 4096, "eps": 1e-5}, "rmsnorm/bf16/triton,M=7,N=4096,eps=1e-05"),
+        ("rmsnorm", {"M": 2048, "N": 3001}, "rmsnorm/bf16/triton,M=4096,N=3001"),
+        ("softmax", {"M": 257, "N": 128}, "softmax/bf16/triton,M=4097,N=128"),
+        ("vec_add", {"N": 2**20}, "vec_add/bf16/triton,N=4096"),
+        # The tile of a product depends on its rows.
+        ("gemm", {"M": 2048, "N": 512, "K": 64}, "gemm/bf16/triton,M=2048,N=512,K=64"),
+        # Beyond 2 GiB a tensor is addressed in another way.
+        ("rmsnorm", {"M": 2**20, "N": 1024}, "rmsnorm/bf16/triton,M=1048576,N=1024"),
     ],
 )
-def test_the_key_holds_what_triton_specialises_on(op_type: str, args: dict[str, Any], key: str) -> None:
+def test_sizes_that_choose_no_code_share_a_key(op_type: str, args: dict[str, Any], key: str) -> None:
     found = case(op_type, "bf16", **args)
     assert found.compile_key == key
     assert triton_cases.case_of(found.op_type, found.dtype, found.constexprs) == found
 
 
-def test_the_request_names_types_constants_and_alignment() -> None:
-    asked = case("gemm", "f16", M=1, N=512, K=1000).parts[0].values
-    assert asked["signature"]["a"] == "*fp16" and asked["signature"]["k"] == "i32"
-    assert asked["signature"]["m"] == "constexpr" and asked["constants"]["m"] == 1
-    assert asked["aligned"] == ["n"] and asked["options"] == {"num_warps": 4, "num_stages": 2}
+def test_an_argument_that_is_no_single_value_is_refused() -> None:
+    found = triton_cases.compile_case(shape("gemm", "bf16", {"M": [1, 2], "N": 8}))
+    assert isinstance(found, Unsupported) and "M is not one value" in found.reason
+
+
+def test_the_ops_with_a_free_size_are_ops_with_a_ledger() -> None:
+    assert {path.name for path in frozen_ledgers_dir().iterdir()} >= triton_cases.FREE.keys()
 
 
 @pytest.mark.parametrize(
-    ("op_type", "dtype", "args", "words"),
+    ("script", "words"),
     [
-        ("layernorm", "bf16", {"N": 8}, "no Triton baseline for layernorm"),
-        ("rmsnorm", "fp8", {"N": 8}, "no Triton baseline for rmsnorm fp8"),
-        ("rmsnorm", "bf16", {"N": 10**6}, "a whole row"),
-        ("softmax", "bf16", {"M": 0, "N": 8}, "positive"),
-        ("softmax", "bf16", {"N": 8}, "'M'"),
+        ('exec {python} -S -I "$@"', r"there is no Triton in .*pip install triton"),
+        ("echo 3.6.0; exit 1", r"there is no torch in .*build for the CPU"),
     ],
 )
-def test_a_shape_without_a_baseline_says_why(op_type: str, dtype: str, args: dict[str, Any], words: str) -> None:
-    found = triton_cases.compile_case(shape(op_type, dtype, args))
-    assert isinstance(found, Unsupported) and words in found.reason
-
-
-def test_an_interpreter_without_triton_is_one_clear_error(tmp_path: Path) -> None:
+def test_an_interpreter_without_triton_or_torch_is_one_clear_error(tmp_path: Path, script: str, words: str) -> None:
     bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    bare.write_text(f"#!/bin/sh\n{script.format(python=sys.executable)}\n")
     bare.chmod(0o755)
-    with pytest.raises(ToolchainError, match=r"there is no Triton in .*pip install triton"):
-        find_triton(python=str(bare), kernels=KERNELS, arch="gfx950")
+    with pytest.raises(ToolchainError, match=words):
+        find_triton(python=str(bare), kernels=ENGINE, arch="gfx950")
 
 
 @needs_triton
 def test_the_baselines_compile_for_gfx950(tmp_path: Path) -> None:
-    tools = find_triton(python=sys.executable, kernels=KERNELS, arch="gfx950")
     cases = [case("rmsnorm", "bf16", M=4, N=4096), case("gemm", "bf16", M=512, N=512, K=512)]
-    norm, gemm = compile_cases(cases, kernels_dir=KERNELS, toolchain=tools, cache_dir=tmp_path, jobs=1)
+    found = compiled(cases, tmp_path)
+    norm, gemm = (found[one.compile_key] for one in cases)
     assert norm.metrics is not None and gemm.metrics is not None
     assert norm.provider == "triton" and norm.toolchain.triton_version
     assert gemm.metrics.lds_bytes > 0 and any(name.startswith("v_mfma") for name in gemm.metrics.mix)
     assert cache.case_of(gemm) == cases[1]
+
+
+@needs_triton
+def test_a_shape_that_the_provider_refuses_or_lacks_says_why(tmp_path: Path) -> None:
+    cases = [case("nonesuch", "bf16", M=4), case("gemm", "fp32", M=1, N=8, K=8)]
+    found = compiled(cases, tmp_path)
+    assert [record.status for record in found.values()] == ["unsupported", "unsupported"]
+    lacking, refused = (str(record.error) for record in found.values())
+    assert "no op 'nonesuch'" in lacking and "fp32" in refused
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("op_type", "args", "name", "sizes"),
+    [
+        ("rmsnorm", {"N": 128, "eps": 1e-5}, "M", (512, 4096)),
+        ("quant", {"N": 200, "out_dtype": "int8"}, "M", (301, 4097)),
+        ("vec_add", {}, "N", (4000, 4096)),
+    ],
+)
+def test_one_shape_stands_for_the_code_of_all_of_its_key(
+    tmp_path: Path, op_type: str, args: dict[str, Any], name: str, sizes: tuple[int, int]
+) -> None:
+    keys = {case(op_type, "bf16", **args, **{name: size}).compile_key for size in sizes}
+    as_they_are = [triton_cases.case_of(op_type, "bf16", {"provider": "triton", **args, name: size}) for size in sizes]
+    first, second = compiled(as_they_are, tmp_path).values()
+    assert len(keys) == 1 and first.isa_sha == second.isa_sha and first.status == "ok"
+
+
+@needs_triton
+def test_every_kernel_of_the_provider_compiles_for_a_shape_of_its_ledger(tmp_path: Path) -> None:
+    from gate.replay.providers import triton
+
+    ops = [op for op in sorted(kernels_of(triton)) if (frozen_ledgers_dir() / op).is_dir()]
+    assert len(ops) > 10
+    shapes = [store.read_ledger(frozen_ledgers_dir() / op / store.LEDGER_FILE).shapes[0] for op in ops]
+    cases = [found for one in shapes if isinstance(found := triton_cases.compile_case(one), CompileCase)]
+    found = compiled(cases, tmp_path)
+    assert {key: record.error for key, record in found.items() if record.status != "ok"} == {}
