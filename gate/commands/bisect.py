@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,6 @@ def header_of(options: dict[str, Any], source: Source, design: Design) -> dict[s
     }
 
 
-def options_of(**given: Any) -> dict[str, Any]:
-    """The options of a command line that names only these, for callers that run many bisections."""
-    defaults = {parameter.name: parameter.get_default(click.Context(command)) for parameter in command.params}
-    return {**{str(name): value for name, value in defaults.items()}, **given}
+def options_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """The options of a command line, for callers that run many bisections in one process. Raises click.UsageError."""
+    return dict(command.make_context("bisect", list(arguments)).params)
