@@ -78,10 +78,15 @@ def baseline_problems(folder: Path) -> list[Problem]:
     return found
 
 
-def sources_on_disk() -> dict[str, bytes]:
-    """The project's own fact files, by name."""
-    files = (facts.MODELS_FILE, recipe.RECIPE_FILE, matrices.MATRICES_FILE, serving.TRAFFIC_FILE)
-    return {path.name: read_bytes(path) for path in files}
+def sources_on_disk(op: str) -> dict[str, bytes]:
+    """The project's own fact files, by name; of those that have a part for each op, the op's part."""
+    whole = {path.name: read_bytes(path) for path in (facts.MODELS_FILE, serving.TRAFFIC_FILE)}
+    own = recipe.packaged_recipe().of(op)
+    parts = {f"{recipe.RECIPE_FILE.name}[{op}]": msgspec.json.encode(own, order="deterministic")}
+    if op in matrices.ops():
+        name = f"{matrices.MATRICES_FILE.name}[{op}]"
+        parts[name] = msgspec.json.encode(matrices.matrix(op), order="deterministic")
+    return {**whole, **parts}
 
 
 def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
@@ -100,7 +105,7 @@ def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
         return [Problem(what="the ledger is not frozen", file=str(path), fix="'gate ledger freeze' writes its lock")]
     found = freeze.differences(lock, folder=str(folder), files=locked_files(folder))
     if sources:
-        found += freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk())
+        found += freeze.stale_sources(lock, folder=str(folder), sources=sources_on_disk(lock.op_type))
     return found
 
 
@@ -111,7 +116,7 @@ def write_frozen(folder: Path, *, shapes: list[Shape] | None, matrix: str | None
     if matrix is not None:
         write_text(folder / MATRIX_FILE, matrix)
     kinds = {shape.source.kind for shape in stored_rows(folder / LEDGER_FILE)}
-    sources = sources_on_disk() if kinds & freeze.DERIVED else {}
+    sources = sources_on_disk(folder.name) if kinds & freeze.DERIVED else {}
     lock = freeze.lock(folder.name, files=locked_files(folder), kinds=kinds, sources=sources)
     write_json(folder / freeze.LOCK_FILE, lock)
     return lock

@@ -42,6 +42,11 @@ def _packaged() -> _File:
         raise UnusableInput(Problem(what=f"not a table of providers: {error}", file=MATRICES_FILE.name)) from None
 
 
+def ops() -> frozenset[str]:
+    """The ops whose providers are known."""
+    return frozenset(_packaged().op)
+
+
 def baselines(op: str) -> tuple[str, ...]:
     """The measured rivals of the candidate, in the contract's order of providers."""
     entry = _packaged().op.get(op)

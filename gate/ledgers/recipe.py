@@ -55,6 +55,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Every op with a ledger, sorted."""
         return tuple(sorted({sweep.op for sweep in self.derive} | set(self.probes)))
 
+    def of(self, op: str) -> Recipe:
+        """What concerns one op."""
+        return Recipe(
+            derive=tuple(sweep for sweep in self.derive if sweep.op == op),
+            probes=tuple(name for name in self.probes if name == op),
+            traffic=tuple(msgspec.structs.replace(one, ops=(op,)) for one in self.traffic if op in one.ops),
+        )
+
 
 def read_recipe(data: bytes, *, file: str) -> Recipe:
     """The recipe in a TOML file. Raises UnusableInput with one line."""

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from gate import cli
+from gate.commands.ledger_files import sources_on_disk
 from gate.ledgers.freeze import LOCK_FILE
 from gate.store import LEDGER_FILE, MATRIX_FILE, write_results
 from tests.factory import make_outcome, make_shape
@@ -202,3 +203,10 @@ def test_shapes_under_several_ids_are_counted(folder, capsys):
     capsys.readouterr()
     assert cli.run(["ledger", "check", str(folder)]) == 0
     assert "softmax: as frozen, 1 shapes under several ids" in capsys.readouterr().out
+
+
+def test_a_lock_hashes_only_what_concerns_its_op():
+    own = sources_on_disk("quant")
+    assert set(own) == {"models.toml", "traffic.toml", "frozen.toml[quant]", "matrices.toml[quant]"}
+    assert b"rmsnorm" not in own["frozen.toml[quant]"] and b"quant" in own["frozen.toml[quant]"]
+    assert set(sources_on_disk("nonesuch")) == {"models.toml", "traffic.toml", "frozen.toml[nonesuch]"}
