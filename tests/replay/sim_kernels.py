@@ -72,7 +72,8 @@ def _us(case: Case) -> float:
 
 def honest_kernel(provider: str, factor: float = 1.0, op: str = "rmsnorm") -> ProviderAdapter:
     def bind(case: Case, tensors: Tensors) -> Launch:
-        return lambda: launch_work(tensors, us=_us(case) * factor)
+        own = 1.0 if case.args.get("steady") else factor
+        return lambda: launch_work(tensors, us=_us(case) * own)
 
     return kernel(op=op, provider=provider, dtypes=DTYPES, detail="simulated")(bind)
 
@@ -89,6 +90,31 @@ def arm(op_type: str) -> ProviderAdapter:
 
 def rival_of(op_type: str) -> ProviderAdapter:
     return honest_kernel("triton", 0.9, op_type)
+
+
+def placed(op_type: str) -> ProviderAdapter:
+    """Takes SIM_FACTOR times as long where its ring lies in memory of its own, which is what placement does."""
+    del op_type
+
+    def bind(case: Case, tensors: Tensors) -> Launch:
+        here = 1.0 if current().is_shared(tensors["x"]) else float(os.environ.get("SIM_FACTOR", "1.0"))
+        return lambda: launch_work(tensors, us=_us(case) * here)
+
+    return kernel(op="rmsnorm", provider="flydsl", dtypes=DTYPES)(bind)
+
+
+def vandal(op_type: str) -> ProviderAdapter:
+    """With SIM_VANDAL set, writes far beyond its own output: over the next copy's input."""
+    del op_type
+
+    def work(given: Tensors) -> None:
+        _work(given)
+        if "SIM_VANDAL" in os.environ:
+            given["x"].base[...] = 7.0
+
+    return kernel(op="rmsnorm", provider="flydsl", dtypes=DTYPES)(
+        lambda case, tensors: lambda: launch_work(tensors, work)
+    )
 
 
 def _kernel(function: Any) -> ProviderAdapter:

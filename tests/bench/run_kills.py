@@ -1,0 +1,141 @@
+"""Kills workers and coordinators of a whole `gate run --replay` with signal 9 at random moments, and resumes it.
+
+    python -m tests.bench.run_kills [--kills 200] [--per-run 8] [--seed 1]      (on the simulated GPU)
+
+The decision must be the undisturbed one, byte for byte; no row may be lost, and no verdict may stand before the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from gate import store
+from tests.commands import timed_rig
+from tests.replay import rig
+
+TEXTS = ("decision.json", "status.json", "comment.md", "regressions.jsonl", "step_summary.md")
+FINAL = (0, 1)
+
+
+def launch(arguments: list[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "gate", *arguments]
+    return subprocess.Popen(command, cwd=rig.ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def prepare(folder: Path) -> Path:
+    """Two ops; the odd shapes are 4% slower in head, the others equal: the run has looks, suspects and clean rows."""
+    rows = {
+        op: [shape for number in range(3) for shape in timed_rig.shapes(op, 1, us=8.0 + number, steady=number % 2)]
+        for op in ("rmsnorm", "softmax")
+    }
+    return timed_rig.write_ledgers(folder / "ledgers", rows)
+
+
+def arguments(ledgers: Path, out: Path) -> list[str]:
+    return timed_rig.arguments(ledgers, out, head=",env=SIM_FACTOR:1.04")
+
+
+def undisturbed(ledgers: Path, out: Path) -> float:
+    """Runs once in peace; seconds it took."""
+    began = time.monotonic()
+    process = launch(arguments(ledgers, out))
+    _, stderr = process.communicate()
+    if process.returncode not in FINAL:
+        raise RuntimeError(stderr)
+    return time.monotonic() - began
+
+
+def disturbed(
+    ledgers: Path, out: Path, *, kills: int, span_s: float, rng: random.Random, peace: Path
+) -> tuple[Counter[str], int]:
+    """Runs with up to `kills` kills, resuming after each one of the coordinator; the kills, and verdicts too early."""
+    done: Counter[str] = Counter()
+    early = 0
+    resume: list[str] = []
+    while True:
+        process = launch([*arguments(ledgers, out), *resume])
+        while process.poll() is None and sum(done.values()) < kills:
+            time.sleep(rng.uniform(0.05, span_s / 2))
+            if process.poll() is not None:
+                break
+            workers = rig.workers_of(process.pid)
+            if workers and rng.random() < 0.4:
+                kill(rng.choice(workers))
+                done["worker"] += 1
+            else:
+                kill(process.pid)
+                done["coordinator"] += 1
+                break
+        _, stderr = process.communicate()
+        if process.returncode in FINAL:
+            return done, early
+        if process.returncode != -signal.SIGKILL:
+            raise RuntimeError(f"exit {process.returncode}: {stderr}")
+        early += sum(
+            (out / name).is_file() and (out / name).read_bytes() != (peace / name).read_bytes() for name in TEXTS
+        )
+        resume = ["--resume"]
+
+
+def identities(out: Path) -> set[tuple[str, str, str]]:
+    """Every row that lies there: side, shape and provider."""
+    return {
+        (side, row.shape_id, row.provider)
+        for side in ("results", "base_results")
+        for path in sorted((out / side).glob(f"*/{store.RESULTS_FILE}"))
+        for row in store.read_results(path).outcomes
+    }
+
+
+def trial(folder: Path, *, kills: int, rng: random.Random, peace: Path | None = None) -> dict[str, object]:
+    """One disturbed run against an undisturbed one: the kills, rows lost, texts that differ, verdicts too early."""
+    ledgers = prepare(folder)
+    span_s = 3.0
+    if peace is None:
+        peace = folder / "peace"
+        span_s = undisturbed(ledgers, peace)
+    done, early = disturbed(ledgers, folder / "war", kills=kills, span_s=span_s, rng=rng, peace=peace)
+    differ = [name for name in TEXTS if (folder / "war" / name).read_bytes() != (peace / name).read_bytes()]
+    lost = len(identities(peace) - identities(folder / "war"))
+    return {"kills": done, "lost": lost, "differ": differ, "early": early, "peace": peace}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--per-run", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng, total, bad = random.Random(options.seed), Counter[str](), 0
+    with tempfile.TemporaryDirectory() as name:
+        peace, number = None, 0
+        while sum(total.values()) < options.kills:
+            left = min(options.per_run, options.kills - sum(total.values()))
+            found = trial(Path(name) / str(number), kills=left, rng=rng, peace=peace)
+            peace, number = found["peace"], number + 1  # type: ignore[assignment]
+            total += found["kills"]  # type: ignore[arg-type]
+            wrong = bool(found["lost"] or found["differ"] or found["early"])
+            bad += wrong
+            said = f"rows lost {found['lost']}, texts that differ {found['differ']}, early verdicts {found['early']}"
+            print(f"run {number}: {dict(found['kills'])}, {said}", flush=True)  # type: ignore[call-overload]
+    print(f"{sum(total.values())} kills ({dict(total)}) in {number} runs: {bad} runs that differ")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
