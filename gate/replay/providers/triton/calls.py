@@ -1,4 +1,4 @@
-"""How a Triton kernel becomes a provider: one function says what is called, for launching and for compiling alike."""
+"""How Triton kernels become a provider: one function says what is called, for launching and for compiling alike."""
 
 from __future__ import annotations
 
@@ -11,18 +11,42 @@ import triton
 
 from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import Case, Tensors, load_op
-from gate.replay.provider import Bind, KernelAdapter, Launch, kernel
+from gate.replay.provider import KernelAdapter
 from gate.replay.providers.triton.common import version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One launch: the jitted function, its arguments in order, its grid, and constants and options by name."""
+    """One launch: the jitted function, its arguments in order, its grid, and constants and options by name.
+
+    `scratch` is memory that it writes beside the outputs.
+    """
 
     function: Any
     arguments: tuple[Any, ...]
     grid: tuple[int, ...]
     options: dict[str, Any] = field(default_factory=dict)
+    scratch: tuple[Any, ...] = ()
+
+
+class Launches:
+    """Calls bound to their tensors; launched in order."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.scratch = tuple(space for call in calls for space in call.scratch)
+        self._bound = [(call.function[call.grid], call.arguments, call.options) for call in calls]
+
+    def __call__(self) -> None:
+        for launcher, arguments, options in self._bound:
+            launcher(*arguments, **options)
+
+
+class TritonAdapter(KernelAdapter):
+    """A kernel whose state is its launches."""
+
+    def workspaces(self, state: Any) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = state.scratch
+        return found
 
 
 class Paper(TorchMemory):
@@ -48,36 +72,36 @@ def on_paper(case: Case) -> Tensors:
     return {name: tensor[0] for name, tensor in {**op.inputs(case, memory, 1, 0), **given}.items()}
 
 
+CallOf = Callable[[Case, Tensors], Call | tuple[Call, ...]]
+
+
 def triton_kernel(
-    *, op: str, dtypes: Sequence[str], detail: str, **data: Any
-) -> Callable[[Callable[[Case, Tensors], Call]], KernelAdapter]:
-    """Makes a provider's kernel out of a function `(case, tensors) -> Call`; `data` are KernelAdapter's fields."""
+    *, op: str, dtypes: Sequence[str], detail: str, when: Callable[[Case], str | None] | None = None
+) -> Callable[[CallOf], TritonAdapter]:
+    """Makes a provider's kernel out of a function `(case, tensors) -> Call`, or several calls in order."""
 
-    def wrap(call_of: Callable[[Case, Tensors], Call]) -> KernelAdapter:
+    def wrap(call_of: CallOf) -> TritonAdapter:
+        def calls(case: Case, tensors: Tensors) -> tuple[Call, ...]:
+            found = call_of(case, tensors)
+            return found if isinstance(found, tuple) else (found,)
+
         def compile_it(case: Case) -> None:
-            call = call_of(case, on_paper(case))
-            call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+            for call in calls(case, on_paper(case)):
+                call.function.warmup(*call.arguments, grid=call.grid, **call.options)
 
-        made = kernel(
-            op=op, provider="triton", dtypes=dtypes, detail=detail, compiler=compile_it, version=version, **data
+        return TritonAdapter(
+            bind=lambda case, tensors: Launches(calls(case, tensors)),
+            op_type=op,
+            provider="triton",
+            dtypes=tuple(dtypes),
+            detail=detail,
+            when=when,
+            compiler=compile_it,
+            version=version,
+            name=op,
         )
-        return made(_binding(call_of))
 
     return wrap
-
-
-def _binding(call_of: Callable[[Case, Tensors], Call]) -> Bind:
-    def bind(case: Case, tensors: Tensors) -> Launch:
-        call = call_of(case, tensors)
-        launcher = call.function[call.grid]
-        arguments, options = call.arguments, call.options
-
-        def launch() -> None:
-            launcher(*arguments, **options)
-
-        return launch
-
-    return bind
 
 
 def row_warps(elements: int) -> int:
