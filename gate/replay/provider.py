@@ -18,6 +18,17 @@ Launch = Callable[[], Any]
 Bind = Callable[[Case, Tensors], Launch]
 
 
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A launch that keeps device memory beyond inputs and outputs, of each ring copy its own."""
+
+    launch: Launch
+    workspaces: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        return self.launch()
+
+
 class NoKernel(LookupError):
     """The provider has no kernel for the op; the message says so for people. It becomes an `unsupported` row."""
 
@@ -55,7 +66,7 @@ class ProviderAdapter:
         raise NotImplementedError
 
     def workspaces(self, state: Any) -> tuple[Any, ...]:
-        """Device memory beyond inputs and outputs that a launch writes."""
+        """Device memory beyond inputs and outputs that a launch writes or that `prepare` laid out."""
         return ()
 
     def describe(self, case: Case) -> str:
@@ -114,6 +125,9 @@ class KernelAdapter(ProviderAdapter):
     def launch(self, state: Any) -> Mapping[str, Any] | None:
         result: Mapping[str, Any] | None = state()
         return result
+
+    def workspaces(self, state: Any) -> tuple[Any, ...]:
+        return state.workspaces if isinstance(state, Holding) else ()
 
     def describe(self, case: Case) -> str:
         return self.detail if self.branch is None else self.branch(case)

@@ -8,6 +8,7 @@ the even one in the low half. The last group or block of an axis may be short.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -103,13 +104,20 @@ def fill_operand(
     return made
 
 
+@functools.cache
+def _e2m1_table(place: Any) -> Any:
+    """The values of the sixteen codes; kept, since a captured call may not copy from the host."""
+    import torch
+
+    return torch.tensor([*E2M1, *(-value for value in E2M1)], dtype=torch.float32, device=place)
+
+
 def unpack_fp4(packed: Any) -> Any:
     """The fp32 values of e2m1 pairs, twice as long a last axis."""
     import torch
 
-    table = torch.tensor([*E2M1, *(-value for value in E2M1)], dtype=torch.float32, device=packed.device)
     halves = torch.stack((packed & 15, packed >> 4), dim=-1)
-    return table[halves.flatten(-2).int()]
+    return _e2m1_table(packed.device)[halves.flatten(-2).int()]
 
 
 def widen(codes: Any, scales: Any, form: str) -> Any:
