@@ -11,23 +11,15 @@ from typing import Any
 
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm, schedule
 from gate.replay.chips import Chip
-from gate.replay.crew import Crew, SideLost
+from gate.replay.crew import ContextLost, Crew
 from gate.replay.integrity import MEMORY_CODES
 from gate.replay.job import ArmResult, Job, Settings
-from gate.replay.link import WorkerDied
 from gate.replay.looks import Token, Warming, throttled
 from gate.replay.sensors import Reading
-from gate.replay.timer import plan_ring
+from gate.replay.timer import REPLAYS, plan_ring
 
 Reply = dict[str, Any]
 MAX_BLOCK_REPEATS = 2
-
-
-class ContextLost(SideLost):
-    """A worker answered that its GPU context is lost; the arm at fault already has its reason."""
-
-    def __init__(self, side: str) -> None:
-        super().__init__(side, None, WorkerDied("the GPU context was lost"))
 
 
 class Spoiled(Exception):
@@ -162,12 +154,12 @@ class Attempt:
         """Visits that count for nothing, until clocks and power have settled under this shape's own load."""
         warming = Warming()
         while not warming.settled:
-            visits = {arm: self._visit(arm, "warm") for arm in self._alive()}
+            visits = {arm: self._visit(arm, "warm", replays=1) for arm in self._alive()}
             warming.saw({arm: (reply["t_us"], reply["gpu_us"]) for arm, reply in visits.items() if reply is not None})
 
-    def _visit(self, arm: Arm, place: str) -> Reply | None:
+    def _visit(self, arm: Arm, place: str, replays: int = REPLAYS) -> Reply | None:
         label = f"{self.job.case.shape_id}:{arm}:{place}"
-        return self._ask(arm, {"do": "visit", "label": label, "method": self.settings.method})
+        return self._ask(arm, {"do": "visit", "label": label, "method": self.settings.method, "replays": replays})
 
     def _measure(self) -> None:
         for block in self.blocks:

@@ -15,6 +15,7 @@ from gate.replay.outputs import Outputs
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
     EAGER_CALLS,
+    REPLAYS,
     SINGLE_REPLAYS,
     RingPlan,
     Visit,
@@ -89,13 +90,14 @@ class Cell:
         self.plan = plan
         with self.device.shared() if shared else nullcontext():
             self._make_ring(plan.copies)
+        inputs = self._input_digest()
         self.device.run(lambda: self._launch(0))
         self.outputs.poison()
-        self._kept_digests = (self._input_digest(), self._workspace_digest())
+        self._kept_digests = (inputs, self._workspace_digest())
 
     @property
     def input_digest(self) -> tuple[int, ...]:
-        """The digest of the ring's inputs after the first call; equal rings have equal ones."""
+        """The digest of the ring's inputs before the first call; equal rings have equal ones."""
         return self._kept_digests[0]
 
     def _input_digest(self) -> tuple[int, ...]:
@@ -155,12 +157,12 @@ class Cell:
         full, one = (graph.nodes() for graph in self.graphs)
         return integrity.wrong_nodes(full=full, single=one, launches=self.plan.launches, eager=self.profiled)
 
-    def visit(self, method: str) -> Visit:
-        """One visit with the named method: `graph_slope` or the legacy `cudagraph`."""
+    def visit(self, method: str, *, replays: int = REPLAYS) -> Visit:
+        """One visit with the named method: `graph_slope`, of so many counted replays, or the legacy `cudagraph`."""
         assert self.plan is not None
         if method == "cudagraph":
             return visit_one_launch(self.device, single=self.graphs[1])
-        return visit_slope(self.device, full=self.graphs[0], single=self.graphs[1], plan=self.plan)
+        return visit_slope(self.device, full=self.graphs[0], single=self.graphs[1], plan=self.plan, replays=replays)
 
     def finish(self, times_us: Sequence[float], *, slope: bool) -> dict[str, Any]:
         """Checks 4, 5, 6 and 8 after timing, and the eager view (median us of a few dozen calls)."""

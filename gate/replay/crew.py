@@ -23,6 +23,13 @@ class SideLost(Exception):
         self.side, self.arm, self.death = side, arm, death
 
 
+class ContextLost(SideLost):
+    """A worker answered that its GPU context is lost; the arm at fault already has its reason."""
+
+    def __init__(self, side: str) -> None:
+        super().__init__(side, None, WorkerDied("the GPU context was lost"))
+
+
 class NoDevice(Exception):
     """A worker started but could not open the device; nothing can be measured with this arm."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gate.replay.chips import MIB
@@ -13,6 +13,7 @@ from gate.replay.op import Tolerance
 ALIGN_BYTES = 256
 SPREAD_BYTES = 512 * MIB
 FEW_COPIES = 64
+PART_ELEMENTS = 64 * MIB
 TORCH_NAMES = {
     "fp32": "float32",
     "f32": "float32",
@@ -98,9 +99,25 @@ class TorchMemory:
             tensor.fill_(SENTINELS[TORCH_NAMES[dtype]])
 
     def untouched(self, tensor: Any, dtype: str) -> int:
-        if dtype == "fp8":
-            return int((tensor.view(self._torch.uint8) == FP8_SENTINEL_BITS).sum().item())
-        return int((tensor == SENTINELS[TORCH_NAMES[dtype]]).sum().item())
+        sentinel: float = FP8_SENTINEL_BITS if dtype == "fp8" else SENTINELS[TORCH_NAMES[dtype]]
+        tensor = tensor.view(self._torch.uint8) if dtype == "fp8" else tensor
+        return self._total((part == sentinel).sum() for part in self._parts(tensor))
+
+    def _parts(self, tensor: Any) -> Iterator[Any]:
+        """The tensor's elements in flat pieces: torch widens what it sums to eight bytes an element beforehand, which
+        for a whole ring takes more memory than the ring."""
+        copies = tensor.shape[0] if tensor.dim() > 1 else 1
+        each = max(tensor.numel() // max(copies, 1), 1)
+        step = max(PART_ELEMENTS // each, 1)
+        for start in range(0, copies, step):
+            piece = tensor[start : start + step] if copies > 1 else tensor
+            yield from piece.reshape(-1).split(PART_ELEMENTS)
+
+    def _total(self, sums: Iterator[Any]) -> int:
+        total = self._torch.zeros((), dtype=self._torch.int64, device=self._place)
+        for value in sums:
+            total += value
+        return int(total.item())
 
     def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
         value = out.float()
@@ -112,13 +129,13 @@ class TorchMemory:
         return Comparison(bad=int(found[0]), nonfinite=int(found[1]), total=out.numel(), max_abs=found[2])
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        torch = self._torch
-        sums = []
-        for tensor in tensors:
-            flat = tensor.contiguous().view(-1).view(torch.uint8)
-            wide = flat.view(torch.int32) if flat.numel() % 4 == 0 else flat
-            sums.append(wide.sum(dtype=torch.int64))
-        return tuple(int(value.item()) for value in sums)
+        return tuple(self._total(self._wide(part).sum() for part in self._parts(tensor)) for tensor in tensors)
+
+    def _wide(self, part: Any) -> Any:
+        """The bytes of a flat piece, four at a time where they come out even, as 64-bit integers."""
+        # One element a copy lies one stride apart.
+        flat = part.contiguous().view(self._torch.uint8)
+        return (flat.view(self._torch.int32) if flat.numel() % 4 == 0 else flat).to(self._torch.int64)
 
     def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
         torch_name = str(tensor.dtype).removeprefix("torch.")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gate.replay.attempt import Attempt, ContextLost, Spoiled, own_memory
+from gate.replay.attempt import Attempt, Spoiled, own_memory
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
-from gate.replay.crew import Crew, SideLost
+from gate.replay.crew import ContextLost, Crew, SideLost
 from gate.replay.job import ArmResult, Job, Settings
 from gate.replay.looks import Token, clearly_clean
 from gate.replay.sensors import Reading

@@ -15,7 +15,9 @@ from gate.replay.chips import MIB, Chip
 from gate.replay.device import Device
 
 GRAPH_BUDGET_US = 2000.0
-SINGLE_REPLAYS = 5
+# What strays from replay to replay is independent: three replays a visit halve the scatter of one.
+REPLAYS = 3
+SINGLE_REPLAYS = 3
 LEGACY_REPLAYS = 15
 EAGER_CALLS = 30
 DISPATCH_FACTOR = 1.2
@@ -94,7 +96,7 @@ def slope_us(*, full_us: Sequence[float], single_us: Sequence[float], launches: 
     return (statistics.median(full_us) - statistics.median(single_us)) / (launches - 1)
 
 
-def visit_slope(device: Device, *, full: Any, single: Any, plan: RingPlan, replays: int = 1) -> Visit:
+def visit_slope(device: Device, *, full: Any, single: Any, plan: RingPlan, replays: int = REPLAYS) -> Visit:
     """Measures one visit. The first replay is discarded: it pays for the arm's absence, up to 55 times the rest."""
     graphs = [full] * (1 + replays) + [single] * SINGLE_REPLAYS
     times = device.timed(graphs, flush=plan.flush)

@@ -137,7 +137,7 @@ class Worker:
 
     def visit(self, message: Reply) -> Reply:
         self.gpu.begin(message["label"])
-        visit = self.cells[message["arm"]].visit(message["method"])
+        visit = self.cells[message["arm"]].visit(message["method"], replays=int(message["replays"]))
         return {"t_us": visit.t_us, "full_us": visit.full_us, "single_us": visit.single_us, "gpu_us": visit.gpu_us}
 
     def finish(self, message: Reply) -> Reply:

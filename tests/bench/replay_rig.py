@@ -12,6 +12,7 @@ from typing import Any
 
 from gate.replay.chips import Chip
 from gate.replay.link import Link
+from gate.replay.sharing import SharedMemory
 from gate.replay.timer import plan_ring
 
 HERE = Path(__file__).resolve().parent
@@ -57,8 +58,13 @@ class Side:
             )
         )
 
-    def ready(self, plan: dict[str, Any]) -> None:
-        self.ask("build", plan=plan)
+    def ready(self, plan: dict[str, Any], memory: SharedMemory | None = None) -> None:
+        """Builds and captures; in `memory`, at the same place as every other side, where it is given."""
+        if memory is not None and not memory.reach(self.link, lambda message: self.ask(**message)):
+            raise RuntimeError(f"{self.link.name}: {memory.refusal}")
+        built = self.ask("build", plan=plan, shared=memory is not None)
+        if built["no_room"] is not None:
+            raise RuntimeError(f"{self.link.name}: {built['no_room']}")
         self.ask("capture")
 
 
@@ -70,14 +76,22 @@ def start(names: list[str]) -> list[Side]:
     return sides
 
 
-def prepare_pair(head: Side, base: Side, args: list[dict[str, Any]], budget_us: float, **more: Any) -> dict[str, Any]:
+def prepare_pair(
+    head: Side,
+    base: Side,
+    args: list[dict[str, Any]],
+    budget_us: float,
+    *,
+    memory: SharedMemory | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     """Both arms captured with one plan; `args` are head's and base's. Returns the plan."""
     for side in (base, head):
-        side.ask("drop")
+        side.ask("leave")
     pilots = [side.open(each, **more) for side, each in zip((head, base), args, strict=True)]
     plan = head.plan(pilots, budget_us)
     for side in (head, base):
-        side.ready(plan)
+        side.ready(plan, memory)
     return plan
 
 

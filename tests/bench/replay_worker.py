@@ -62,6 +62,18 @@ def slope(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     return {"t_us": us, "gpu_ms": ms}
 
 
+def leave(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
+    """Drops everything and returns the memory, so that many pairs of processes fit on one card."""
+    import gc
+
+    import torch
+
+    reply = self.drop(message)
+    gc.collect()
+    torch.cuda.empty_cache()
+    return reply
+
+
 def long_run(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     """Many replays of the whole ring: what the arm takes, whatever a single visit says."""
     cell = self.cells[message["arm"]]
@@ -79,6 +91,7 @@ for name, command in {
     "one_launch": one_launch,
     "slope": slope,
     "long_run": long_run,
+    "leave": leave,
 }.items():
     worker.COMMANDS[name] = command
 

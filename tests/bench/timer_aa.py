@@ -1,9 +1,10 @@
 """A/A: one Triton rmsnorm in two worker processes; how far head/base strays from 1, per method and size.
 
-    python -m tests.bench.timer_aa [--sessions 10] [--budget-us 2000]      (needs a GPU)
+    python -m tests.bench.timer_aa [--sessions 10] [--budget-us 2000] [--own]      (needs a GPU)
 
-A session is a pair of processes of its own with fresh captures. Ours and the one-launch graph get 4 ABBA blocks;
-do_bench and do_bench_cudagraph run once per side with their defaults.
+A session is a pair of processes of its own with fresh captures, whose rings lie at one place of device memory; with
+--own each process has memory of its own. Ours and the one-launch graph get 4 ABBA blocks; do_bench and
+do_bench_cudagraph run once per side with their defaults.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from typing import Any
 
+from gate.replay.sharing import SharedMemory
 from tests.bench.replay_rig import abba, prepare_pair, start
 
 ROWS = (8, 256, 1024, 2048, 8192, 32768, 98304)
@@ -28,10 +30,17 @@ def ratio(head: list[float], base: list[float]) -> float:
 
 
 def session(
-    head: Any, base: Any, rows: int, *, budget_us: float, methods: list[str], rng: random.Random
+    head: Any,
+    base: Any,
+    rows: int,
+    *,
+    budget_us: float,
+    methods: list[str],
+    rng: random.Random,
+    memory: SharedMemory | None,
 ) -> dict[str, Any]:
     args = {"M": rows, "N": COLUMNS}
-    plan = prepare_pair(head, base, [args, args], budget_us)
+    plan = prepare_pair(head, base, [args, args], budget_us, memory=memory)
     found: dict[str, Any] = {"plan": plan}
     abba(head, base, 1, "slope", [True])
     for method in methods:
@@ -44,6 +53,8 @@ def session(
             ours, theirs = ([pair[0]], [pair[1]]) if flips[0] else ([pair[1]], [pair[0]])
             spent = sum(reply["gpu_ms"] for reply in replies)
         found[method] = (ratio(ours, theirs), statistics.median(ours), spent)
+    for side in (head, base):
+        side.ask("leave")
     return found
 
 
@@ -53,7 +64,9 @@ def main() -> int:
     parser.add_argument("--budget-us", type=float, default=2000.0)
     parser.add_argument("--rows", type=int, nargs="*", default=list(ROWS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--own", action="store_true")
     options = parser.parse_args()
+    memory = None if options.own else SharedMemory(1)
     began = time.perf_counter()
     sides = start([f"{name}{index}" for index in range(options.sessions) for name in ("head", "base")])
     print(f"{len(sides)} workers ready after {time.perf_counter() - began:.1f} s")
@@ -69,6 +82,7 @@ def main() -> int:
                 budget_us=options.budget_us,
                 methods=options.methods,
                 rng=rng,
+                memory=memory,
             )
             for index in range(options.sessions)
         ]

@@ -11,6 +11,7 @@ import statistics
 import sys
 from typing import Any
 
+from gate.replay.sharing import SharedMemory
 from tests.bench.replay_rig import Side, abba, prepare_pair, start
 
 SIZES = ((8, 1), (512, 2), (1024, 5), (4096, 20), (24576, 100))
@@ -21,7 +22,7 @@ TRUTH_REPLAYS, TRUTH_BLOCKS, TRUTH_BUDGET_US = 3, 6, 10_000.0
 
 
 def quick_us(side: Side, rows: int, extra: int) -> float:
-    side.ask("drop")
+    side.ask("leave")
     pilot = side.open({"M": rows, "N": COLUMNS, "extra": extra})
     side.ready(side.plan([pilot], 1000.0))
     return float(side.ask("long_run", replays=2)["t_us"])
@@ -49,16 +50,18 @@ def calibrate(side: Side, rows: int, targets: tuple[float, ...]) -> list[int]:
     return found
 
 
-def measure(head: Side, base: Side, rows: int, extra: int, rng: random.Random) -> dict[str, float]:
+def measure(
+    head: Side, base: Side, rows: int, extra: int, *, rng: random.Random, memory: SharedMemory
+) -> dict[str, float]:
     args: list[dict[str, Any]] = [{"M": rows, "N": COLUMNS, "extra": extra}, {"M": rows, "N": COLUMNS, "extra": 0}]
     flips = [rng.random() < 0.5 for _ in range(8)]
     read: dict[str, float] = {}
-    prepare_pair(head, base, args, TRUTH_BUDGET_US)
+    prepare_pair(head, base, args, TRUTH_BUDGET_US, memory=memory)
     abba(head, base, 1, "slope", [True])
     ours, theirs, _ = abba(head, base, TRUTH_BLOCKS, "long_run", flips, replays=TRUTH_REPLAYS)
     read["base us"] = statistics.fmean(theirs)
     read["true"] = statistics.fmean(ours) / statistics.fmean(theirs)
-    prepare_pair(head, base, args, 2000.0)
+    prepare_pair(head, base, args, 2000.0, memory=memory)
     abba(head, base, 1, "slope", [True])
     for method in ("slope", "one_launch"):
         ours, theirs, _ = abba(head, base, BLOCKS, method, flips)
@@ -75,10 +78,10 @@ def main() -> int:
     head, base = start(["seeded-head", "seeded-base"])
     names = ("true", "slope", "one_launch", "do_bench", "do_bench_cudagraph")
     print(f"{'base us':>8} {'extra':>6} " + " ".join(f"{name + ' %':>20}" for name in names) + f" {'ours off, pp':>13}")
-    rng, errors = random.Random(2), []
+    rng, errors, memory = random.Random(2), [], SharedMemory(1)
     for rows, _ in SIZES[:2] if options.quick else SIZES:
         for extra in calibrate(head, rows, SLOWER[2:4] if options.quick else SLOWER):
-            read = measure(head, base, rows, extra, rng)
+            read = measure(head, base, rows, extra, rng=rng, memory=memory)
             off = 100 * (read["slope"] - read["true"])
             errors.append(abs(off))
             cells = " ".join(f"{100 * (read[name] - 1):>20.2f}" for name in names)

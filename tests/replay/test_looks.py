@@ -1,0 +1,43 @@
+"""When a shape is warm, and when its pair is clearly clean."""
+
+from __future__ import annotations
+
+from gate.replay.looks import MAX_WARM_ROUNDS, Warming, clearly_clean
+
+
+def rounds(times: list[float], gpu_us: float) -> int:
+    """After how many rounds of one arm it is warm; the last time goes on."""
+    warming = Warming()
+    while not warming.settled:
+        warming.saw({"arm": (times[min(warming.rounds, len(times) - 1)], gpu_us)})
+    return warming.rounds
+
+
+def test_a_short_kernel_is_warm_when_three_rounds_agree() -> None:
+    assert rounds([2.0], 4000.0) == 3
+    assert rounds([2.2, 2.0], 4000.0) == 4
+    assert rounds([2.0, 2.0, 2.1, 2.1], 4000.0) == 5
+
+
+def test_a_long_kernel_needs_a_tenth_of_a_second_of_load_however_steadily_it_begins() -> None:
+    # 7% too fast for the first 30 ms, as recorded.
+    assert rounds([388.0] * 6 + [417.0], 5000.0) == 20
+    assert rounds([417.0], 12_500.0) == 8
+    assert rounds([417.0], 50_000.0) == 3
+
+
+def test_one_that_never_agrees_is_measured_all_the_same() -> None:
+    assert rounds([2.0 + 0.1 * (index % 2) for index in range(99)], 4000.0) == MAX_WARM_ROUNDS
+
+
+def test_without_arms_there_is_nothing_to_warm() -> None:
+    warming = Warming()
+    warming.saw({})
+    assert warming.settled
+
+
+def test_a_pair_is_clean_when_more_blocks_could_not_make_it_a_finding() -> None:
+    base = [[10.0, 10.01], [10.0, 9.99], [10.02, 10.0], [10.0, 10.0]]
+    assert clearly_clean([[value * 1.001 for value in block] for block in base], base)
+    assert not clearly_clean([[value * 1.03 for value in block] for block in base], base)
+    assert not clearly_clean(base[:1], base[:1])
