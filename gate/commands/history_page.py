@@ -46,7 +46,7 @@ def page(store: Path, wanted: Wanted, last: int, least: float, out: Path) -> int
         overview=seen,
         trends=tuple(told),
         points=tuple(lines.points_of(chosen, last=last)),
-        indices=tuple(indices(lines)),
+        indices=tuple(indices(lines, last=last)),
         contracts=tuple(contract_changes(told)),
         problems=tuple(map(str, found.problems)),
     )

@@ -13,8 +13,11 @@ from gate.model.history import Index
 LEAST_SERIES = 2
 
 
-def indices(timeline: Timeline) -> Iterator[Index]:
-    """One index for each op, provider and contract that has at least two series, in that order."""
+def indices(timeline: Timeline, *, last: int | None = None) -> Iterator[Index]:
+    """One index for each op, provider and contract that has at least two series, in that order.
+
+    Of each series the `last` runs are looked at.
+    """
     groups: dict[tuple[str, str, str], list[int]] = {}
     for index, one in enumerate(timeline.series):
         groups.setdefault((one.op_type, one.provider, one.contract), []).append(index)
@@ -23,7 +26,7 @@ def indices(timeline: Timeline) -> Iterator[Index]:
             continue
         total, count = np.zeros(len(timeline.runs)), np.zeros(len(timeline.runs), dtype=np.int64)
         for member in members:
-            numbers, logs = timeline.part(member)
+            numbers, logs = timeline.part(member, last)
             total[numbers] += logs - np.median(logs)
             count[numbers] += 1
         present = np.flatnonzero(count)

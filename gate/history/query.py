@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from gate.model.problem import Problem, UnusableInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# What a query may hold in memory; beyond it sorts and groups go to a temporary folder.
+MEMORY = "3GB"
 _FETCHING = ("autoinstall_known_extensions", "autoload_known_extensions")
 # A time of a checked output, as `usable` of stored baselines has it.
 USABLE = (
@@ -36,8 +39,14 @@ class Reader:
         import duckdb
 
         self._stored = tuple(stored)
+        self._spill = tempfile.TemporaryDirectory(prefix="gate-history-")
         # Nothing is fetched: what a query needs is in the package, and else it fails.
-        self._db = duckdb.connect(":memory:", config=dict.fromkeys(_FETCHING, "false"))
+        config: dict[str, Any] = {
+            **dict.fromkeys(_FETCHING, "false"),
+            "memory_limit": MEMORY,
+            "temp_directory": self._spill.name,
+        }
+        self._db = duckdb.connect(":memory:", config=config)
         # Without this the order of rows is kept, which costs memory, and every query here orders for itself.
         self._db.execute("SET preserve_insertion_order = false")
         self._db.register("no_rows", table.schema().empty_table())
@@ -55,6 +64,7 @@ class Reader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._db.close()
+        self._spill.cleanup()
 
     @contextmanager
     def _naming_files(self) -> Iterator[None]:

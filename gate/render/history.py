@@ -22,6 +22,8 @@ from gate.resources import templates_dir
 
 MOST_PLOTS = 24
 MOST_LINES = 6
+# Beyond so many points a line is drawn without marks, which would hide each other and make the page large.
+MOST_MARKERS = 60
 MOST_ROWS = 500
 DAY_S = 86_400
 
@@ -154,7 +156,7 @@ def _op_plot(number: int, op: str, contract: str, group: Sequence[Index]) -> Plo
             _days(index.at),
             index.ratio,
             color=SERIES[at % len(SERIES)],
-            marker=MARKERS[at % len(MARKERS)],
+            marker=MARKERS[at % len(MARKERS)] if len(index.at) <= MOST_MARKERS else "",
             markersize=2.5,
             linewidth=1.1,
             label=f"{short(index.provider, 16)} ({max(index.n):,})",

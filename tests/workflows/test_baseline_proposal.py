@@ -30,6 +30,7 @@ if sys.argv[2] == "create":
 elif os.path.exists(CALLS):
     print("1")
 """
+STEPS = ("Judge them again", "Look for slow drift", "Write the baselines", "Propose them")
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
@@ -84,7 +85,7 @@ class Runner:
     def all_steps(self) -> list[subprocess.CompletedProcess[str]]:
         """The steps after the intake, up to the first that fails."""
         done = []
-        for name in ("Judge them again", "Write the baselines", "Propose them"):
+        for name in STEPS:
             done.append(self.step(name))
             if done[-1].returncode != 0:
                 break
@@ -104,13 +105,19 @@ def runner(tmp_path: Path) -> Runner:
 
 def test_the_steps_are_those_of_the_rehearsal() -> None:
     names = list(scripts())
-    assert names == ["Take the results in", "Judge them again", "Write the baselines", "Propose them"]
+    assert names == [
+        "Take the results in",
+        "Judge them again",
+        "Look for slow drift",
+        "Write the baselines",
+        "Propose them",
+    ]
 
 
 def test_a_passing_push_is_proposed_and_once_merged_not_again(runner: Runner) -> None:
     runner.intake(head())
     done = runner.all_steps()
-    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
     branch = f"gate/baseline-{SHA[:12]}"
     assert runner.branches().endswith(f"refs/heads/{branch}")
     runner.git("fetch", "--quiet", str(runner.origin), branch)
@@ -126,7 +133,7 @@ def test_a_passing_push_is_proposed_and_once_merged_not_again(runner: Runner) ->
     runner.git("switch", "--quiet", "main")
     runner.git("merge", "--quiet", branch)
     again = runner.all_steps()
-    assert [one.returncode for one in again] == [0, 0, 0]
+    assert [one.returncode for one in again] == [0, 0, 0, 0]
     assert again[-1].stdout.strip() == "nothing new" and len(runner.pulls()) == 1
 
 
@@ -139,7 +146,7 @@ def test_a_rerun_proposes_nothing_twice_and_makes_up_for_what_failed(runner: Run
         runner.git("switch", "--quiet", "main")
         runner.git("branch", "--quiet", "-D", f"gate/baseline-{SHA[:12]}")
         done = runner.all_steps()
-        assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+        assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
         assert ("already proposed" in done[-1].stdout) is not lost
         assert len(runner.pulls()) == pulls
 
@@ -147,9 +154,9 @@ def test_a_rerun_proposes_nothing_twice_and_makes_up_for_what_failed(runner: Run
 def test_a_regressed_push_proposes_nothing_and_says_why(runner: Runner) -> None:
     runner.intake(build.edit(head(), 0, LEDGER, benchmark_status="failed", median_us=None, blocks_us=None))
     done = runner.all_steps()
-    assert [one.returncode for one in done] == [0, 0, 0]
-    assert "the run blocked: newly_failed" in done[1].stderr and "::notice" in done[1].stdout
-    assert done[2].stdout.strip() == "nothing new"
+    assert [one.returncode for one in done] == [0, 0, 0, 0]
+    assert "the run blocked: newly_failed" in done[2].stderr and "::notice" in done[2].stdout
+    assert done[3].stdout.strip() == "nothing new"
     assert runner.branches() == "" and runner.pulls() == []
 
 
@@ -157,7 +164,7 @@ def test_a_run_without_a_verdict_proposes_nothing(runner: Runner) -> None:
     runner.intake(head())
     (runner.temp / "intake" / "head" / store.RESULTS_FILE).write_text("{\n")
     done = runner.all_steps()
-    assert "the run came to no verdict" in done[1].stderr and "::notice" in done[1].stdout
+    assert "the run came to no verdict" in done[2].stderr and "::notice" in done[2].stdout
     assert runner.branches() == ""
 
 
@@ -167,7 +174,7 @@ def test_a_ledger_that_is_not_as_frozen_proposes_nothing(runner: Runner) -> None
         file.write("# edited\n")
     runner.git("commit", "--quiet", "--all", "--message", "an edit past the freeze")
     done = runner.all_steps()
-    assert "ledger_refused" in done[1].stderr
+    assert "ledger_refused" in done[2].stderr
     assert runner.branches() == ""
 
 
@@ -176,3 +183,24 @@ def test_unusable_input_fails_the_workflow(runner: Runner) -> None:
     done = runner.step("Write the baselines")
     assert done.returncode == 2 and "no decision" in done.stderr
     assert "::notice" not in done.stdout
+
+
+def test_slow_drift_turns_the_workflow_red_and_proposes_nothing(runner: Runner) -> None:
+    runner.intake(head())
+    assert runner.all_steps()[-1].returncode == 0
+    argv = [sys.executable, "-m", "gate", "baseline", "pin", "--release", "v1", "--ledgers", "frozen_ledgers"]
+    subprocess.run(argv, cwd=runner.tree, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    runner.git("add", "--all")
+    runner.git("commit", "--quiet", "--message", "a release")
+    before = runner.branches()
+    slower = dict.fromkeys(range(len(LEDGER.shapes)), 1.06)
+    # Beside its own base, which is as slow, nothing got slower: the judge lets it pass.
+    runner.intake(head(5, factors=slower, session_id="two"))
+    store.write_jsonl(
+        runner.temp / "intake" / "base" / store.RESULTS_FILE,
+        build.run(LEDGER, seed=6, factors=slower, session_id="two").outcomes,
+    )
+    done = runner.all_steps()
+    assert [one.returncode for one in done] == [0, 1], done[-1].stderr
+    assert "::error title=Slow drift" in done[1].stdout and "drifted: 6 rows together" in done[1].stderr
+    assert runner.branches() == before
