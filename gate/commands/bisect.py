@@ -144,6 +144,9 @@ def source_of(options: dict[str, Any]) -> Source:
         return bisect_versions.wheel_versions(
             options["good"], options["bad"], listed=listed, home=cache_home(), arm=arm
         )
+    if options["code"] == "machine" and (options["setup"] or options["arm"]):
+        what = "--code machine compiles with the interpreter's flydsl, not with what --setup or --arm make of a tree"
+        raise WrongUsage(Problem(what=what, file="", fix="give --code sources"))
     places = [f"{{tree}}/{entry}" if entry != "." else "{tree}" for entry in options["entries"] or (".",)]
     spec = options["arm"] or ",".join(f"path={place}" for place in places)
     build = Build(repo=options["repo"], folder=options["out"], setup=options["setup"], spec=spec)

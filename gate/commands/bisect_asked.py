@@ -103,10 +103,11 @@ class Asked:
         if self.source.kind == "wheels":
             own = next(iter(sorted(tree.glob("bin/python"))), Path(python))
             return bisect_code.of_machine(self.shape, checkout=None, python=str(own), limits=limits)
-        if how == "machine" or (how == "auto" and bisect_code.has_machine_code(tree)):
+        built = self.options["setup"] or self.options["arm"]
+        # The interpreter's flydsl compiles here; a tree that brings its own compiler would be judged by another one.
+        if how == "machine" or (how == "auto" and not built and bisect_code.has_machine_code(tree)):
             found = bisect_code.of_machine(self.shape, checkout=tree, python=python, limits=limits)
             if found[0] or how == "machine":
                 return found
-        built = self.options["setup"] or self.options["arm"]
         within = ("",) if built else self.options["entries"] or ("",)
         return bisect_code.of_sources(tree, bisect_versions.tracked(tree), within)

@@ -60,6 +60,8 @@ def _longest_tail(names: Sequence[str]) -> tuple[int, int]:
     """The period that covers most of the trace's end, the shortest of equals, and how often it repeats."""
     best = (0, 0)
     for period in range(1, min(len(names) // FEWEST_REPEATS, LONGEST_CALL) + 1):
+        if best[0] and period % best[0] == 0:
+            continue  # What repeats by a part of it repeats by itself, and no further.
         same = 0
         while same < len(names) - period and names[-1 - same] == names[-1 - same - period]:
             same += 1

@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +23,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LEDGERS = ROOT / "frozen_ledgers"
-CASE_TIMEOUT_S = 300
 
 
 def rows(op: str) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ def grouped(op: str, checkout: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
-def serve() -> int:
+def serve(toolkit: str) -> int:
     """The worker: one case a line in, one answer a line out."""
     sys.path.insert(0, str(ROOT))
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -66,13 +66,11 @@ def serve() -> int:
         def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
             return tensor
 
-    modules = capture_assembly("")
+    modules = capture_assembly(toolkit)
     for line in sys.stdin:
         row = json.loads(line)
         started = time.perf_counter()
-        case = Case(
-            shape_id="s", op_type=row["op_type"], dtype=row["dtype"], args=row["args"], layout=row["layout"]
-        )
+        case = Case(shape_id="s", op_type=row["op_type"], dtype=row["dtype"], args=row["args"], layout=row["layout"])
         modules.clear()
         try:
             op = load_op(case.op_type)
@@ -91,7 +89,7 @@ def serve() -> int:
                 answer = {"state": state, "words": adapter.describe(case), "kernels": len(texts)}
         except Exception as error:
             kind = "refused" if type(error).__name__ in ("Unsupported", "Refusal", "NoKernel") else "failed"
-            answer = {"state": kind, "words": f"{type(error).__name__}: {error}"[:300]}
+            answer = {"state": kind, "words": " ".join(f"{type(error).__name__}: {error}".split())[:240]}
         channel.write(json.dumps({**answer, "seconds": round(time.perf_counter() - started, 2)}) + "\n")
         channel.flush()
     return 0
@@ -100,8 +98,8 @@ def serve() -> int:
 class Child:
     """A worker in the other interpreter; it is started again after it died."""
 
-    def __init__(self, python: str, checkout: Path | None) -> None:
-        self.python, self.checkout = python, checkout
+    def __init__(self, python: str, checkout: Path | None, toolkit: Path | None) -> None:
+        self.python, self.checkout, self.toolkit = python, checkout, toolkit
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -115,7 +113,7 @@ class Child:
                 "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
                 "FLYDSL_CHECKOUT": "" if self.checkout is None else str(self.checkout),
             }
-            command = [self.python, str(Path(__file__).resolve()), "--serve"]
+            command = [self.python, str(Path(__file__).resolve()), "--serve", "--toolkit", str(self.toolkit or "")]
             self.process = subprocess.Popen(
                 command,
                 env=environment,
@@ -137,15 +135,19 @@ class Child:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--toolkit", default="", help=argparse.SUPPRESS)
     parser.add_argument("--flydsl-checkout", type=Path)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--op", action="append")
     parser.add_argument("--out", type=Path, help="every key's answer, as JSON lines")
     options = parser.parse_args()
     if options.serve:
-        return serve()
+        return serve(options.toolkit)
     sys.path.insert(0, str(ROOT))
-    child = Child(options.python, options.flydsl_checkout)
+    from gate.codegen import device_libs
+
+    toolkit = device_libs.find(Path(tempfile.gettempdir()), pythons=(options.python,))
+    child = Child(options.python, options.flydsl_checkout, toolkit)
     ops = options.op or sorted(path.parent.name for path in LEDGERS.glob("*/shape_ledger.jsonl"))
     answers = []
     print(f"{'op':28} {'shapes':>6} {'keys':>5} {'compiled':>9} {'refused':>8} {'failed':>7} {'seconds':>8}")
