@@ -6,47 +6,41 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from copy import copy
-from itertools import pairwise, repeat
+from itertools import pairwise
 from multiprocessing import get_context
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gate import store
+from gate.analysis.plain import columns
+from gate.analysis.plain.columns import Columns
 from gate.model.outcome import Measured, MeasuredResults
 from gate.model.problem import Problem
 
 # Up to this many bytes, starting processes costs more than it saves.
 LARGE_BYTES = 1 << 26
 PIECE_BYTES = 1 << 22
-Reader = Callable[[Path], Callable[[], MeasuredResults]]
+Reader = Callable[[Path], Callable[[], MeasuredResults | Columns]]
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one piece of a file: fields equal in all `n` rows once, the others as columns.
+    """The rows of one piece of a file, which has `lines` lines; problems count theirs from the start of the piece."""
 
-    `problems` count their lines from the start of the piece, which has `lines` of them.
-    """
-
-    n: int
+    rows: Columns
     lines: int
-    same: dict[str, Any]
-    columns: dict[str, Sequence[Any]]
-    problems: tuple[Problem, ...]
 
 
 @contextmanager
 def reader(*, large_bytes: int = LARGE_BYTES, piece_bytes: int = PIECE_BYTES) -> Iterator[Reader]:
-    """Starts to read a results file and returns what waits for it, as `store.read_measured` would read it.
+    """Starts to read a results file and returns what waits for it: the rows of `store.read_measured`, as columns.
 
-    The processes start with the first file of more than `large_bytes`; smaller files are read when they are asked for.
+    The processes start with the first file of more than `large_bytes`; smaller files are read when they are asked for,
+    as rows.
     """
     pool: ProcessPoolExecutor | None = None
 
-    def start(path: Path) -> Callable[[], MeasuredResults]:
+    def start(path: Path) -> Callable[[], MeasuredResults | Columns]:
         nonlocal pool
         workers = os.cpu_count() or 1
         bounds = _bounds(path, piece_bytes) if workers > 1 and _size(path) > large_bytes else []
@@ -85,47 +79,22 @@ def read_piece(path: Path, first: int, last: int) -> Piece:
         file.seek(first)
         data = file.read(last - first)
     rows, problems = store.decode_pieces(path, [data], Measured)
-    same: dict[str, Any] = {}
-    columns: dict[str, Sequence[Any]] = {}
-    for name in Measured.__struct_fields__ if rows else ():
-        column = list(map(attrgetter(name), rows))
-        if column.count(column[0]) == len(column):
-            same[name] = column[0]
-        else:
-            # Equal strings become one object, which is sent once.
-            columns[name] = _shared(column, {}) if name in store.REPEATED else column
-    return Piece(n=len(rows), lines=data.count(b"\n"), same=same, columns=columns, problems=tuple(problems))
+    for name in store.REPEATED:
+        # Equal strings become one object, which is sent once.
+        store.share(rows, name)
+    return Piece(rows=columns.of_rows(rows, tuple(problems)), lines=data.count(b"\n"))
 
 
-def _shared(column: Sequence[Any], kept: dict[Any, Any]) -> list[Any]:
-    """The column with equal values as one object each, the one in `kept` where there is one."""
-    keep = kept.setdefault
-    return [keep(value, value) for value in column]
-
-
-def _joined(futures: Sequence[Future[Piece]]) -> MeasuredResults:
-    rows: list[Measured] = []
+def _joined(futures: Sequence[Future[Piece]]) -> Columns:
+    parts: list[Columns] = []
     problems: list[Problem] = []
-    kept: dict[Any, Any] = {}
     before = 0
     for future in futures:
         piece = future.result()
-        rows += _rows(piece, kept)
-        problems += [msgspec.structs.replace(one, line=before + (one.line or 0)) for one in piece.problems]
+        parts.append(piece.rows)
+        problems += [msgspec.structs.replace(one, line=before + (one.line or 0)) for one in piece.rows.problems]
         before += piece.lines
-    return MeasuredResults(outcomes=tuple(rows), problems=tuple(problems))
-
-
-def _rows(piece: Piece, kept: dict[Any, Any]) -> list[Measured]:
-    """The rows of a piece; `kept` holds the strings that earlier pieces brought."""
-    if not piece.n:
-        return []
-    first = {name: column[0] for name, column in piece.columns.items()}
-    same = {name: kept.setdefault(value, value) if type(value) is str else value for name, value in piece.same.items()}
-    model = Measured(**same, **first)
-    rows = list(map(copy, repeat(model, piece.n)))
-    for name, column in piece.columns.items():
-        values = _shared(column, kept) if name in store.REPEATED else column
-        for row, value in zip(rows, values, strict=True):
-            setattr(row, name, value)
-    return rows
+    whole = columns.joined(parts)
+    for name in store.REPEATED:
+        store.share(whole.rest, name)
+    return msgspec.structs.replace(whole, problems=tuple(problems))

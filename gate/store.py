@@ -261,7 +261,7 @@ REPEATED = (
 )
 
 
-def _share(rows: list[Measured], name: str) -> None:
+def share(rows: Sequence[Measured], name: str) -> None:
     """Makes equal strings of one field the same object."""
     kept: dict[str | None, str | None] = {}
     keep = kept.setdefault
@@ -273,7 +273,7 @@ def read_measured(path: Path) -> MeasuredResults:
     """As `read_results`, for judging: only the fields that a judgement reads, checked against the same contract."""
     rows, problems = decode_bulk(path, Measured)
     for name in REPEATED:
-        _share(rows, name)
+        share(rows, name)
     return MeasuredResults(outcomes=tuple(rows), problems=tuple(problems))
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from gate.analysis.arm import Arm
 from gate.model.matrix import Matrix
+from gate.model.outcome import AnyOutcome
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +42,8 @@ def best(
     if arm.time_us is None or not _same(arm, candidate):
         return Best(provider=incumbent, reasons=("baseline_absent",), absent=absent)
     reasons: tuple[str, ...] = () if known else ("incumbent_from_head",)
-    reasons += _doubts(matrix, incumbent, arm, candidate, only=len(chosen) == 1)
+    assert arm.outcome is not None and candidate.outcome is not None
+    reasons += doubts(matrix, incumbent, arm.outcome, candidate.outcome, only=len(chosen) == 1)
     speedup = None if candidate.time_us is None else arm.time_us / candidate.time_us
     return Best(provider=incumbent, speedup=speedup, baseline=arm, reasons=reasons, absent=absent)
 
@@ -55,18 +57,22 @@ def _same(baseline: Arm, candidate: Arm) -> bool:
     """Whether the baseline's time may stand against the candidate's: one clock, one cache state."""
     if baseline.outcome is None or candidate.outcome is None:
         return False
-    one, two = baseline.outcome, candidate.outcome
+    return same_clock(baseline.outcome, candidate.outcome)
+
+
+def same_clock(one: AnyOutcome, two: AnyOutcome) -> bool:
+    """Whether two rows were timed in one way with the cache in one state."""
     return one.timing_method == two.timing_method and one.cache_state == two.cache_state
 
 
-def _doubts(matrix: Matrix, name: str, arm: Arm, candidate: Arm, *, only: bool) -> tuple[str, ...]:
-    assert arm.outcome is not None and candidate.outcome is not None
-    doubts: tuple[str, ...] = ()
-    entry, detail = matrix.providers.get(name), arm.outcome.provider_detail or ""
+def doubts(matrix: Matrix, name: str, baseline: AnyOutcome, candidate: AnyOutcome, *, only: bool) -> tuple[str, ...]:
+    """What may be said against a baseline; `only`: no other has a time."""
+    found: tuple[str, ...] = ()
+    entry, detail = matrix.providers.get(name), baseline.provider_detail or ""
     if entry is not None and entry.backend_visibility_required and not detail:
-        doubts = (*doubts, "opaque_baseline")
+        found = (*found, "opaque_baseline")
     if only and name == matrix.reference_provider:
-        doubts = (*doubts, "reference_only")
-    if (arm.outcome.includes_layout_conversion or False) != (candidate.outcome.includes_layout_conversion or False):
-        doubts = (*doubts, "unmatched_baseline")
-    return doubts
+        found = (*found, "reference_only")
+    if (baseline.includes_layout_conversion or False) != (candidate.includes_layout_conversion or False):
+        found = (*found, "unmatched_baseline")
+    return found

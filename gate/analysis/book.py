@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gate.model.outcome import AnyOutcome, MeasuredResults, Results
+from gate.analysis.plain.columns import AnyResults
+from gate.model.outcome import AnyOutcome
 from gate.model.problem import Problem
 
 Key = tuple[str, str]
@@ -40,7 +41,7 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
         return not any(self.rows.values())
 
 
-def open_book(results: Results | MeasuredResults) -> Book:
+def open_book(results: AnyResults) -> Book:
     """The rows of one run, indexed."""
     rows: dict[str, dict[str, AnyOutcome]] = {}
     extra: dict[Key, tuple[AnyOutcome, ...]] = {}

@@ -18,13 +18,25 @@ from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """log(head/base) of one baseline on one shape."""
+class Moves:
+    """log(head/base) of the baselines: by provider, and by op where base and head are separate sessions."""
 
-    provider: str
-    op_type: str
-    log_ratio: float
-    same_session: bool
+    def __init__(self) -> None:
+        self.pinned: dict[str, bool] = {}
+        self.stale: set[str] = set()
+        self.by_provider: dict[str, list[float]] = {}
+        self.by_op: dict[str, list[float]] = {}
+
+    def add(self, provider: str, op_type: str, logs: Iterable[float], *, same_session: bool) -> None:
+        """More moves of one baseline on shapes of one op."""
+        taken = list(logs)
+        self.by_provider.setdefault(provider, []).extend(taken)
+        if not same_session:
+            self.by_op.setdefault(op_type, []).extend(taken)
+
+    def pin(self, provider: str, *, present: bool) -> None:
+        """That a baseline is pinned, and whether head has it."""
+        self.pinned[provider] = self.pinned.get(provider, False) or present
 
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,45 +49,43 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
     stale: tuple[str, ...]
 
 
-def compare(cells: Iterable[Cell], policy: Policy) -> Controls:
-    """The movement of every pinned baseline of the cells."""
-    samples: list[Sample] = []
-    stale: set[str] = set()
-    pinned: dict[str, bool] = {}
+def compare(cells: Iterable[Cell], policy: Policy, moves: Moves | None = None) -> Controls:
+    """The movement of every pinned baseline of the cells, and of those in `moves`."""
+    found = Moves() if moves is None else moves
     for cell in cells:
         for provider in cell.rivals:
             old, new = cell.base[provider], cell.head[provider]
-            pinned[provider] = pinned.get(provider, False) or new.state != "absent"
-            sample = _sample(cell.shape.op_type, provider, old, new, policy, stale)
-            if sample is not None:
-                samples.append(sample)
-    checked = _medians(samples, policy)
+            found.pin(provider, present=new.state != "absent")
+            _take(found, cell.shape.op_type, provider, old, new, policy)
+    checked = {op: float(np.median(logs)) for op, logs in found.by_op.items() if len(logs) >= policy.controls.min_rows}
     moved = math.log1p(policy.controls.moved)
     return Controls(
-        movements=tuple(_movements(samples, pinned, policy)),
+        movements=tuple(_movements(found, policy)),
         shifts={op: shift for op, shift in sorted(checked.items()) if abs(shift) > moved},
         checked=frozenset(checked),
-        stale=tuple(sorted(stale)),
+        stale=tuple(sorted(found.stale)),
     )
 
 
-def _sample(op_type: str, provider: str, old: Arm, new: Arm, policy: Policy, stale: set[str]) -> Sample | None:
+def _take(found: Moves, op_type: str, provider: str, old: Arm, new: Arm, policy: Policy) -> None:
     was, now = old.outcome, new.outcome
     if old.time_us is None or new.time_us is None or was is None or now is None:
-        return None
-    if _changed(was, now):
-        stale.add(provider)
-        return None
+        return
+    if changed(was, now):
+        found.stale.add(provider)
+    elif tells(was, now, policy):
+        log = math.log(new.time_us) - math.log(old.time_us)
+        found.add(
+            provider, op_type, (log,), same_session=was.session_id is not None and was.session_id == now.session_id
+        )
+
+
+def tells(was: AnyOutcome, now: AnyOutcome, policy: Policy) -> bool:
+    """Whether two rows of one baseline were measured in one way on one stack."""
     if was.timing_method != now.timing_method or was.cache_state != now.cache_state:
-        return None
-    if _of_stack(policy.environment.incomparable)(was) != _of_stack(policy.environment.incomparable)(now):
-        return None
-    return Sample(
-        provider=provider,
-        op_type=op_type,
-        log_ratio=math.log(new.time_us) - math.log(old.time_us),
-        same_session=was.session_id is not None and was.session_id == now.session_id,
-    )
+        return False
+    fields = _of_stack(policy.environment.incomparable)
+    return bool(fields(was) == fields(now))
 
 
 @lru_cache(maxsize=8)
@@ -84,7 +94,7 @@ def _of_stack(fields: tuple[str, ...]) -> Callable[[AnyOutcome], Any]:
     return attrgetter(*fields) if fields else lambda outcome: ()
 
 
-def _changed(was: AnyOutcome, now: AnyOutcome) -> bool:
+def changed(was: AnyOutcome, now: AnyOutcome) -> bool:
     """Whether a baseline is another version: its own commit, or the library it is made with."""
     if was.baseline_commit != now.baseline_commit:
         return True
@@ -93,20 +103,9 @@ def _changed(was: AnyOutcome, now: AnyOutcome) -> bool:
     return "triton" in was.provider and was.triton_version != now.triton_version
 
 
-def _medians(samples: Iterable[Sample], policy: Policy) -> dict[str, float]:
-    by_op: dict[str, list[float]] = {}
-    for sample in samples:
-        if not sample.same_session:
-            by_op.setdefault(sample.op_type, []).append(sample.log_ratio)
-    return {op: float(np.median(logs)) for op, logs in by_op.items() if len(logs) >= policy.controls.min_rows}
-
-
-def _movements(samples: Iterable[Sample], pinned: dict[str, bool], policy: Policy) -> Iterator[ControlMovement]:
-    logs: dict[str, list[float]] = {}
-    for sample in samples:
-        logs.setdefault(sample.provider, []).append(sample.log_ratio)
-    for provider, present in pinned.items():
-        values = logs.get(provider, [])
+def _movements(found: Moves, policy: Policy) -> Iterator[ControlMovement]:
+    for provider, present in found.pinned.items():
+        values = found.by_provider.get(provider, [])
         mean = math.fsum(values) / len(values) if values else None
         yield ControlMovement(
             provider=provider,

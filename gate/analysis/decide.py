@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from gate.analysis import standings
-from gate.analysis.rows import Row
 from gate.model.decision import (
     Coverage,
     DecisionWord,
@@ -52,11 +51,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     standing: Geomean
 
 
-def coverage(rows: Sequence[Row], policy: Policy) -> Coverage:
-    """How many rows had to be compared, were, and have a clear verdict."""
-    required = sum(1 for row in rows if row.required)
-    measured = sum(1 for row in rows if row.verdict in MEASURED)
-    judged = sum(1 for row in rows if row.verdict in MEASURED and row.verdict != "inconclusive")
+def coverage(counts: Mapping[str, int], *, required: int, policy: Policy) -> Coverage:
+    """How many rows had to be compared, were, and have a clear verdict; `counts` by verdict."""
+    measured = sum(counts.get(verdict, 0) for verdict in MEASURED)
+    judged = measured - counts.get("inconclusive", 0)
     return Coverage(
         required=required,
         judged=judged,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from gate.analysis.book import Book
+import msgspec
+
 from gate.model.decision import Environment
+from gate.model.outcome import AnyOutcome
 
 STACK_FIELDS = (
     "gpu",
@@ -25,37 +27,57 @@ _of_row = attrgetter(*ROW_FIELDS)
 MOST_VALUES = 6
 
 
-def compare(base: Book, head: Book, candidates: Iterable[str]) -> Environment:
+class Stacks(msgspec.Struct, frozen=True, kw_only=True):
+    """What rows of one run say of GPU and software: their distinct stacks, the candidates' own rows, and the commits
+    of the baselines by provider."""
+
+    stacks: frozenset[tuple[str | None, ...]]
+    measured: frozenset[tuple[str | None, ...]]
+    commits: frozenset[tuple[str, str | None]]
+
+    @staticmethod
+    def of(rows: Iterable[AnyOutcome], candidates: frozenset[str]) -> Stacks:
+        """Of some rows."""
+        stacks, measured, commits = set(), set(), set()
+        for row in rows:
+            stacks.add(_of_stack(row))
+            if row.provider in candidates:
+                measured.add(_of_row(row))
+            else:
+                commits.add((f"{row.provider}_commit", row.baseline_commit))
+        return Stacks(stacks=frozenset(stacks), measured=frozenset(measured), commits=frozenset(commits))
+
+    def both(self, other: Stacks) -> Stacks:
+        """These and the others."""
+        return Stacks(
+            stacks=self.stacks | other.stacks,
+            measured=self.measured | other.measured,
+            commits=self.commits | other.commits,
+        )
+
+    def told(self) -> dict[str, str]:
+        """Each field with what the run says of it."""
+        found: dict[str, set[str | None]] = {}
+        for names, tuples in ((STACK_FIELDS, self.stacks), (ROW_FIELDS, self.measured)):
+            for values in tuples:
+                for name, value in zip(names, values, strict=True):
+                    found.setdefault(name, set()).add(value)
+        for name, commit in self.commits:
+            found.setdefault(name, set()).add(commit)
+        told = {name: {value for value in values if value} for name, values in sorted(found.items())}
+        return {name: _join(values) for name, values in told.items() if values}
+
+
+def compare(base: Stacks, head: Stacks) -> Environment:
     """Both stacks and the fields that differ, where both runs say anything at all.
 
     Several values of one field are joined, so that a run on two GPUs shows both. Method and cache state are the
     candidates', as baselines may be timed in other ways.
     """
-    names = frozenset(candidates)
-    was, now = _stack(base, names), _stack(head, names)
+    was, now = base.told(), head.told()
     both = bool(was) and bool(now)
     differences = (name for name in sorted({*was, *now} & COMPARED) if both and was.get(name) != now.get(name))
     return Environment(base=was, head=now, differences=tuple(differences))
-
-
-def _stack(book: Book, candidates: frozenset[str]) -> dict[str, str]:
-    stacks = {_of_stack(outcome) for outcome in book}
-    measured = {_of_row(outcome) for name in candidates for outcome in book.rows.get(name, {}).values()}
-    commits = {
-        (f"{provider}_commit", outcome.baseline_commit)
-        for provider, rows in book.rows.items()
-        if provider not in candidates
-        for outcome in rows.values()
-    }
-    found: dict[str, set[str | None]] = {}
-    for names, tuples in ((STACK_FIELDS, stacks), (ROW_FIELDS, measured)):
-        for values in tuples:
-            for name, value in zip(names, values, strict=True):
-                found.setdefault(name, set()).add(value)
-    for name, commit in commits:
-        found.setdefault(name, set()).add(commit)
-    told = {name: {value for value in values if value} for name, values in sorted(found.items())}
-    return {name: _join(values) for name, values in told.items() if values}
 
 
 def _join(values: set[str]) -> str:

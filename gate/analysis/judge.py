@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -17,16 +16,16 @@ from gate.analysis.case import Case
 from gate.analysis.cells import Cell, lay_out
 from gate.analysis.classify import classify
 from gate.analysis.estimate import Pair
+from gate.analysis.plain import part
+from gate.analysis.plain.columns import AnyResults, Columns
+from gate.analysis.plain.part import Part
+from gate.analysis.problems import told
 from gate.analysis.rows import Row, is_hot, judge_rows, pair_of
-from gate.model.decision import VERDICTS, CodeEvidence, Decision, GeomeanTest, RowFinding
+from gate.model.decision import VERDICTS, CodeEvidence, Decision, Environment, GeomeanTest, RowFinding, Standing
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
-from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
-from gate.model.problem import Problem
 from gate.model.waiver import Waiver, WaiverUse
-
-MOST_PROBLEMS = 200
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,20 +37,46 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: Ledger
     matrices: Mapping[str, Matrix]
-    base: Results | MeasuredResults
-    head: Results | MeasuredResults
+    base: AnyResults
+    head: AnyResults
     today: date
     policy: Policy = Policy()
     waivers: tuple[Waiver, ...] = ()
     code: Mapping[str, CodeEvidence] = {}
-    confirm: tuple[Results | MeasuredResults, Results | MeasuredResults] | None = None
+    confirm: tuple[AnyResults, AnyResults] | None = None
 
 
 def judge(inputs: Inputs) -> Decision:
     """The decision: exactly one finding per ledger shape and its candidate, in the ledger's order."""
+    plain = _plain(inputs)
+    if plain is None:
+        return _judge(inputs, inputs.ledger, None)
+    base, head = plain.left_over()
+    rest = msgspec.structs.replace(inputs, base=base, head=head, ledger=plain.others(inputs.ledger))
+    return _judge(rest, inputs.ledger, plain)
+
+
+def _plain(inputs: Inputs) -> Part | None:
+    """The shapes that can be judged as columns, where both runs were read as such."""
+    if not isinstance(inputs.base, Columns) or not isinstance(inputs.head, Columns):
+        return None
+    singled_out = [*(waiver.shape_id for waiver in inputs.waivers), *inputs.code]
+    return part.part(
+        inputs.ledger,
+        inputs.matrices,
+        base=inputs.base,
+        head=inputs.head,
+        policy=inputs.policy,
+        singled_out=singled_out,
+    )
+
+
+def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
+    """The decision over `ledger`, of which the shapes of `inputs` are judged row by row and the others are plain."""
     policy, base, head = inputs.policy, open_book(inputs.base), open_book(inputs.head)
     cells = lay_out(inputs.ledger, inputs.matrices, base=base, head=head, policy=policy)
-    moved = control_arm.compare(cells, policy)
+    known = None if plain is None else part.moves(plain, ledger, inputs.matrices, policy)
+    moved = control_arm.compare(cells, policy, known)
     floors = summary.launch_floors((base, head), policy)
     again = _confirm_pairs(inputs, cells)
     rows = judge_rows(
@@ -64,9 +89,20 @@ def judge(inputs: Inputs) -> Decision:
     )
     rows, uses = findings.apply_waivers(cells, rows, inputs.waivers, today=inputs.today)
     found = _findings(cells, rows, inputs, floors)
-    assert len(found) == len(inputs.ledger.shapes), "one finding per ledger row"
+    if plain is not None:
+        found = part.in_ledger_order(plain.findings(ledger, policy=policy, controls=moved), found, plain.mask)
+    assert len(found) == len(ledger.shapes), "one finding per ledger row"
     return _decision(
-        inputs, cells=cells, rows=rows, found=found, moved=moved, uses=uses, books=(base, head), again=again
+        inputs,
+        ledger,
+        plain,
+        cells=cells,
+        rows=rows,
+        found=found,
+        moved=moved,
+        uses=uses,
+        books=(base, head),
+        again=again,
     )
 
 
@@ -106,6 +142,8 @@ def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:
 
 def _decision(
     inputs: Inputs,
+    ledger: Ledger,
+    plain: Part | None,
     *,
     cells: Sequence[Cell],
     rows: Sequence[Row],
@@ -117,24 +155,26 @@ def _decision(
 ) -> Decision:
     policy = inputs.policy
     tests = geomean_gate.tests(cells, rows, policy)
-    cover = decide.coverage(rows, policy)
+    counts = _counts(found)
+    required = sum(1 for row in rows if row.required) + (plain.size if plain else 0)
+    cover = decide.coverage(counts, required=required, policy=policy)
     tested = sum(1 for row in rows if row.estimate is not None and row.estimate.kind == "blocks")
     refused_design = design.refusal(policy, n_tests=tested) if tested else None
-    methods = _methods(cells)
+    methods = _methods(cells) | (plain.methods() if plain else frozenset())
     codegen = methods == {"codegen"}
+    some = plain is not None and plain.size > 0
     facts = decide.Facts(
         codegen=codegen,
-        ledger_refused=bool(inputs.ledger.problems),
+        ledger_refused=bool(ledger.problems),
         rows_refused=bool(inputs.base.problems or inputs.head.problems),
         mixed_kinds="codegen" in methods and not codegen,
-        base_empty=books[0].empty,
-        head_empty=books[1].empty,
+        base_empty=books[0].empty and not some,
+        head_empty=books[1].empty and not some,
         cannot_fail=refused_design is not None,
         absent_baselines=any(control.absent for control in moved.movements)
         or any("baseline_absent" in finding.baseline_reasons for finding in found),
     )
     outcome = decide.decide(found, cover=cover, tests=tests, facts=facts, policy=policy)
-    counts = _counts(found)
     return Decision(
         gate=outcome.gate,
         decision=outcome.decision,
@@ -147,16 +187,42 @@ def _decision(
         coverage=cover,
         geomean=outcome.standing,
         rows=found,
-        environment=environment.compare(*books, {cell.candidate for cell in cells}),
+        environment=_environment(cells, books, plain),
         controls=() if codegen else moved.movements,
-        standings=standing_groups.standings(cells, found),
+        standings=_standings(ledger, inputs.matrices, cells, found, plain),
         geomean_tests=tests,
-        problems=_problems(inputs, books, moved, refused_design),
+        problems=told(
+            inputs.base.problems, inputs.head.problems, ledger, books, moved=moved, refused_design=refused_design
+        ),
         waivers=tuple(_waiver(use) for use in uses),
         commands=phrases.commands(found, policy, confirmed=max(map(_processes, again.values()), default=0)),
         policy=msgspec.to_builtins(policy),
         error_rates={} if codegen else _error_rates(policy, tested, tests),
     )
+
+
+def _environment(cells: Sequence[Cell], books: tuple[Book, Book], plain: Part | None) -> Environment:
+    names = frozenset(cell.candidate for cell in cells) | (plain.candidates() if plain else frozenset())
+    stacks = [environment.Stacks.of(book, names) for book in books]
+    if plain is not None:
+        stacks = [own.both(more) for own, more in zip(stacks, plain.stacks(names), strict=True)]
+    return environment.compare(stacks[0], stacks[1])
+
+
+def _standings(
+    ledger: Ledger,
+    matrices: Mapping[str, Matrix],
+    cells: Sequence[Cell],
+    found: Sequence[RowFinding],
+    plain: Part | None,
+) -> tuple[Standing, ...]:
+    against = standing_groups.Against()
+    for op in dict.fromkeys(shape.op_type for shape in ledger.shapes):
+        for provider in matrices[op].baselines if op in matrices else ():
+            against.pin(provider)
+    if plain is not None:
+        part.add_standings(plain, [finding.weight for finding in found], against)
+    return standing_groups.standings(found, standing_groups.against_each(cells, against))
 
 
 def _processes(pair: Pair) -> int:
@@ -182,39 +248,6 @@ def _counts(found: Iterable[RowFinding]) -> dict[str, int]:
         total += 1
     assert sum(counts.values()) == total
     return {**counts, "total": total}
-
-
-def _problems(
-    inputs: Inputs, books: tuple[Book, Book], moved: control_arm.Controls, refused_design: str | None
-) -> tuple[str, ...]:
-    listed = [
-        *_listed("ledger", inputs.ledger.problems),
-        *_listed("base", inputs.base.problems),
-        *_listed("head", inputs.head.problems),
-        *_strangers("base", books[0], inputs),
-        *_strangers("head", books[1], inputs),
-        *(f"{name} changed its own version between base and head, so it is no control" for name in moved.stale),
-    ]
-    return (*listed, refused_design) if refused_design else tuple(listed)
-
-
-def _listed(side: str, problems: Sequence[Problem]) -> list[str]:
-    """Problems with the name of their file and without its folder, which may differ between equal inputs."""
-    lines = [
-        f"{side} {PurePath(problem.file).name}{f':{problem.line}' if problem.line is not None else ''}: {problem.what}"
-        for problem in problems[:MOST_PROBLEMS]
-    ]
-    more = len(problems) - len(lines)
-    return [*lines, f"{side}: {more} more problems"] if more > 0 else lines
-
-
-def _strangers(side: str, book: Book, inputs: Inputs) -> list[str]:
-    """Rows that the ledger does not ask for."""
-    wanted = {shape.shape_id for shape in inputs.ledger.shapes}
-    strange = sorted(set().union(*(of_provider.keys() - wanted for of_provider in book.rows.values())))
-    if not strange:
-        return []
-    return [f"{side}: rows of {len(strange)} shapes that the ledger does not hold, such as {strange[0]}"]
 
 
 def _waiver(use: WaiverUse) -> dict[str, Any]:

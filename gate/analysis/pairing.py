@@ -6,6 +6,7 @@ import msgspec
 
 from gate.analysis.arm import Arm
 from gate.model.decision import Verdict
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import EnvironmentPolicy
 
 # Head and base this many times apart, within 10%, are milliseconds against microseconds.
@@ -74,13 +75,13 @@ def _head_ok(base: Arm, head: Arm, environment: EnvironmentPolicy) -> Settled | 
         return _hole("not_comparable", base.reasons, f"base: {base.detail}")
     if base.state in ("failed", "incorrect"):
         return Settled(verdict="fixed", reasons=("fixed",))
-    reason = _incomparable(base, head, environment)
+    assert base.outcome is not None and head.outcome is not None
+    reason = mismatch(base.outcome, head.outcome, environment) or _units(base, head)
     return None if reason is None else _hole("not_comparable", (reason[0],), reason[1])
 
 
-def _incomparable(base: Arm, head: Arm, environment: EnvironmentPolicy) -> tuple[str, str] | None:
-    old, new = base.outcome, head.outcome
-    assert old is not None and new is not None
+def mismatch(old: AnyOutcome, new: AnyOutcome, environment: EnvironmentPolicy) -> tuple[str, str] | None:
+    """The reason code and detail of why two rows of one provider cannot be compared, whatever their times."""
     codegen = new.timing_method == "codegen"
     if codegen is not (old.timing_method == "codegen"):
         return "mixed_kinds", "one side was timed and the other holds machine code only"
@@ -92,11 +93,12 @@ def _incomparable(base: Arm, head: Arm, environment: EnvironmentPolicy) -> tuple
         return "method_mismatch", f"base by {old.timing_method}, head by {new.timing_method}"
     if old.cache_state != new.cache_state:
         return "cache_mismatch", f"base {old.cache_state or 'unknown'}, head {new.cache_state or 'unknown'}"
-    return None if codegen else _units(base, head)
+    return None
 
 
 def _units(base: Arm, head: Arm) -> tuple[str, str] | None:
-    assert base.time_us is not None and head.time_us is not None
+    if base.time_us is None or head.time_us is None:
+        return None
     ratio = head.time_us / base.time_us
     if 0.9 < max(ratio, 1 / ratio) / UNIT_RATIO < 1.1:
         return "unit_mismatch", "head and base differ by a factor of about 1000"

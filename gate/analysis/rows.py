@@ -130,7 +130,7 @@ def _detail(estimate: Estimate, verdict: Verdict, *, suspect: bool) -> str:
     """Where the blocks of a changed row disagree, how far they do; or how far the machine itself moved. Else nothing,
     so that the evidence of the classification is what a reader sees."""
     if estimate.shift:
-        return f"controls moved {math.expm1(estimate.shift):+.1%}"
+        return moved_detail(estimate.shift)
     faster = verdict == "improved"
     n, k = estimate.slower, estimate.n_blocks
     agree = n == 0 if faster else n == k
@@ -138,3 +138,8 @@ def _detail(estimate: Estimate, verdict: Verdict, *, suspect: bool) -> str:
         return ""
     span = f"{math.expm1(estimate.least):+.1%} to {math.expm1(estimate.most):+.1%}"
     return f"{'faster' if faster else 'slower'} in {k - n if faster else n} of {k} paired blocks, {span}"
+
+
+def moved_detail(shift: float) -> str:
+    """How far the machine itself moved, log(head/base)."""
+    return f"controls moved {math.expm1(shift):+.1%}"

@@ -25,26 +25,43 @@ def weighted_geomean(values: Sequence[tuple[float, float]]) -> float | None:
 
 def of_rows(findings: Iterable[RowFinding]) -> Geomean:
     """The geomeans of some findings: against best, weighted, and against base; n counts the rows with a standing."""
-    best, weighted, base = [], [], []
-    for finding in findings:
-        if finding.speedup_vs_best is not None:
-            best.append(finding.speedup_vs_best)
-            if finding.weight is not None and finding.weight > 0:
-                weighted.append((finding.speedup_vs_best, finding.weight))
-        if finding.ratio is not None and finding.verdict in COMPARED:
-            base.append(1 / finding.ratio)
+    rows = findings if isinstance(findings, (list, tuple)) else list(findings)
+    rated = [(row.speedup_vs_best, row.weight) for row in rows if row.speedup_vs_best is not None]
+    base = [1 / row.ratio for row in rows if row.ratio is not None and row.verdict in COMPARED]
+    best = [speedup for speedup, _ in rated]
+    weighted = [(speedup, weight) for speedup, weight in rated if weight is not None and weight > 0]
     return Geomean(
         vs_best=geomean(best), weighted=weighted_geomean(weighted), vs_base=geomean(base), n=len(best), n_base=len(base)
     )
 
 
-def standings(cells: Sequence[Cell], findings: Sequence[RowFinding]) -> tuple[Standing, ...]:
+class Against:
+    """The speedups of the candidate against single baselines, some with a weight."""
+
+    def __init__(self) -> None:
+        self.speedups: dict[str, list[float]] = {}
+        self.weighted: dict[str, list[tuple[float, float]]] = {}
+
+    def pin(self, provider: str) -> None:
+        """That a baseline is pinned, in the order in which they are shown."""
+        self.speedups.setdefault(provider, [])
+
+    def add(self, provider: str, found: Iterable[tuple[float, float | None]]) -> None:
+        """More speedups against one baseline, each with its row's weight."""
+        taken = list(found)
+        self.speedups.setdefault(provider, []).extend([speedup for speedup, _ in taken])
+        weighted = [(speedup, weight) for speedup, weight in taken if weight is not None and weight > 0]
+        if weighted:
+            self.weighted.setdefault(provider, []).extend(weighted)
+
+
+def standings(findings: Sequence[RowFinding], against: Against) -> tuple[Standing, ...]:
     """The standing of each op, stage, model and baseline."""
     return (
         *_grouped("op", findings, lambda finding: (finding.op_type,)),
         *_grouped("stage", findings, lambda finding: (finding.stage,)),
         *_grouped("model", findings, lambda finding: tuple(finding.model.split("|"))),
-        *_baselines(cells, findings),
+        *_baselines(against),
     )
 
 
@@ -59,20 +76,22 @@ def _grouped(
         yield Standing(by=by, name=name, geomean=of_rows(members), rows=len(members))
 
 
-def _baselines(cells: Sequence[Cell], findings: Sequence[RowFinding]) -> Iterator[Standing]:
-    speedups: dict[str, list[float]] = {}
-    weighted: dict[str, list[tuple[float, float]]] = {}
-    for cell, finding in zip(cells, findings, strict=True):
+def _baselines(against: Against) -> Iterator[Standing]:
+    for provider, values in against.speedups.items():
+        weighted = weighted_geomean(against.weighted.get(provider, []))
+        mean = Geomean(vs_best=geomean(values), weighted=weighted, n=len(values))
+        yield Standing(by="baseline", name=provider, geomean=mean, rows=len(values))
+
+
+def against_each(cells: Sequence[Cell], found: Against) -> Against:
+    """`found` with the standing of the cells' candidates against every single baseline."""
+    for cell in cells:
         for provider in cell.rivals:
-            speedups.setdefault(provider, [])
+            found.pin(provider)
             speedup = _against(cell, provider)
             if speedup is not None:
-                speedups[provider].append(speedup)
-                if finding.weight is not None and finding.weight > 0:
-                    weighted.setdefault(provider, []).append((speedup, finding.weight))
-    for provider, values in speedups.items():
-        mean = Geomean(vs_best=geomean(values), weighted=weighted_geomean(weighted.get(provider, [])), n=len(values))
-        yield Standing(by="baseline", name=provider, geomean=mean, rows=len(values))
+                found.add(provider, ((speedup, cell.shape.weight.value),))
+    return found
 
 
 def _against(cell: Cell, provider: str) -> float | None:

@@ -12,6 +12,7 @@ from gate.analysis.controls import Controls
 from gate.analysis.estimate import Estimate, Pair
 from gate.analysis.multiple import benjamini_hochberg, holm
 from gate.model.decision import Verdict
+from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 
 
@@ -91,7 +92,9 @@ def _hidden(pair: Pair) -> bool:
 
 def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) -> Ruling:
     moved = estimate.shift != 0.0
-    reasons = _session_reasons(pair, controls, moved=moved)
+    assert pair.base.outcome is not None and pair.head.outcome is not None
+    checked = pair.shape.op_type in controls.checked
+    reasons = session_reasons(pair.base.outcome, pair.head.outcome, moved=moved, checked=checked)
     own = estimate.log_ratio - estimate.shift
     if min(own, estimate.log_ratio) > estimate.limit:
         return Ruling(verdict="regressed", reasons=("slower", *reasons))
@@ -106,11 +109,11 @@ def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) 
     return Ruling(verdict="inconclusive", reasons=("above_noise", *reasons), suspect=True)
 
 
-def _session_reasons(pair: Pair, controls: Controls, *, moved: bool) -> tuple[str, ...]:
-    assert pair.base.outcome is not None and pair.head.outcome is not None
-    if pair.same_session:
-        return ("too_few_blocks",) if pair.base.outcome.blocks_us else ("summaries_only",)
-    how = "separate_sessions" if pair.base.outcome.session_id and pair.head.outcome.session_id else "summaries_only"
+def session_reasons(base: AnyOutcome, head: AnyOutcome, *, moved: bool, checked: bool) -> tuple[str, ...]:
+    """How two summaries came about. `moved`: the controls did; `checked`: there were enough of them to tell."""
+    if base.session_id is not None and base.session_id == head.session_id:
+        return ("too_few_blocks",) if base.blocks_us else ("summaries_only",)
+    how = "separate_sessions" if base.session_id and head.session_id else "summaries_only"
     if moved:
         return "control_moved", how
-    return (how,) if pair.shape.op_type in controls.checked else ("no_control", how)
+    return (how,) if checked else ("no_control", how)

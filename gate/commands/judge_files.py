@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from gate import bulk, store
 from gate.analysis.judge import Inputs
+from gate.analysis.plain import columns
+from gate.analysis.plain.columns import Columns
 from gate.analysis.policy_text import policy_from, waivers_from
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
@@ -80,18 +82,27 @@ def read_results(path: Path) -> Results:
 
 def read_measured(path: Path) -> MeasuredResults:
     """All results under `path` as one run, as far as a judgement reads them."""
-    with bulk.reader() as read:
-        return _measured(path, read)()
+    return _one_run(_each(path, store.RESULTS_FILE, store.read_measured))
 
 
-def _measured(path: Path, read: bulk.Reader) -> Callable[[], MeasuredResults]:
+def _measured(path: Path, read: bulk.Reader) -> Callable[[], MeasuredResults | Columns]:
     """Starts to read all results under `path`, as far as a judgement reads them; the call waits for them, as one run.
 
     Nothing is raised before that call, so that faults are told in the order of the inputs.
     """
     if path.is_dir():
-        return lambda: _one_run([waiting() for waiting in _each(path, store.RESULTS_FILE, read)])
+        return lambda: _joined([waiting() for waiting in _each(path, store.RESULTS_FILE, read)])
     return read(path)
+
+
+def _joined(parts: Sequence[MeasuredResults | Columns]) -> MeasuredResults | Columns:
+    """Parts of one run, as columns if any of them is large."""
+    rows = [part for part in parts if isinstance(part, MeasuredResults)]
+    if len(rows) == len(parts):
+        return _one_run(rows)
+    return columns.joined(
+        [columns.of_rows(part.outcomes, part.problems) if isinstance(part, MeasuredResults) else part for part in parts]
+    )
 
 
 def _one_run(parts: Sequence[MeasuredResults]) -> MeasuredResults:
