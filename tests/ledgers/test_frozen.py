@@ -37,6 +37,7 @@ NEEDED = {
     "preshuffle_gemm",
     "quant",
     "rmsnorm",
+    "rmsnorm_bwd",
     "rmsnorm_dynamicquant",
     "rmsnorm_fused_add_dynamicquant",
     "rmsnorm_fused_add_smoothquant",

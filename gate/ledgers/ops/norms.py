@@ -84,6 +84,7 @@ STREAMS: dict[str, Derive] = {
     "layernorm_fused_add_dynamicquant": stream("layernorm", **CODES),
     "layernorm_fused_add_smoothquant": stream("layernorm", **CODES),
     "layernorm_smoothquant": stream("layernorm", **CODES),
+    "rmsnorm_bwd": stream("rmsnorm"),
     "rmsnorm_dynamicquant": stream("rmsnorm", **CODES),
     "rmsnorm_fused_add_dynamicquant": stream("rmsnorm", **CODES),
     "rmsnorm_fused_add_smoothquant": stream("rmsnorm", **CODES),

@@ -97,6 +97,7 @@ ROW_PROBES: dict[str, Callable[[], Iterator[Cell]]] = {
     "layernorm_fused_add": layernorm,
     "quant": quant,
     "rmsnorm": rmsnorm,
+    "rmsnorm_bwd": rmsnorm,
     "softmax": softmax,
     "vec_add": vec_add,
 }

@@ -60,6 +60,26 @@ layernorm_fused_add_smoothquant = _norm(
 )
 
 
+@kernel(
+    op="rmsnorm_bwd",
+    provider="pytorch",
+    dtypes=FLOATS,
+    detail="products and sums as separate operators in fp32: torch's own backward rounds dweight to the weight's dtype",
+    includes_allocation=True,
+    version=version,
+)
+def rmsnorm_bwd(case: Case, tensors: Tensors) -> Launch:
+    x, dy, weight, rstd = (tensors[name] for name in ("x", "dy", "weight", "rstd"))
+
+    def launch() -> Tensors:
+        hat, wide = x.float() * rstd, dy.float()
+        weighted = wide * weight
+        dx = (weighted - hat * (hat * weighted).mean(dim=-1, keepdim=True)) * rstd
+        return {"dx": dx.to(x.dtype), "dweight": (wide * hat).sum(dim=0)}
+
+    return launch
+
+
 @kernel(op="softmax", provider="pytorch", dtypes=FLOATS, detail="torch.softmax(out=)", version=version)
 def softmax(case: Case, tensors: Tensors) -> Launch:
     x, out = tensors["x"], tensors["out"]

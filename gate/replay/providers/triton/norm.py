@@ -75,6 +75,35 @@ layernorm_fused_add_dynamicquant = _norm("layernorm_fused_add_dynamicquant")
 layernorm_fused_add_smoothquant = _norm("layernorm_fused_add_smoothquant")
 
 
+BACKWARD_PROGRAMS = 512
+
+
+def _keeps_a_row(case: Case) -> str | None:
+    return None if case.dim("N") <= MAX_RESIDENT else f"a program keeps a row: N = {case.dim('N')} > {MAX_RESIDENT}"
+
+
+@triton_kernel(op="rmsnorm_bwd", dtypes=FLOATS, detail="dweight in two stages", when=_keeps_a_row)
+def rmsnorm_bwd(case: Case, tensors: Tensors) -> tuple[Call, Call]:
+    m, n = case.dim("M"), case.dim("N")
+    programs, block = min(m, BACKWARD_PROGRAMS), triton.next_power_of_2(n)
+    partial = tensors["dweight"].new_empty((programs, n))
+    rows = Call(
+        function=kernels.rmsnorm_bwd,
+        arguments=(*(tensors[name] for name in ("x", "dy", "weight", "rstd", "dx")), partial, m, n),
+        grid=(programs,),
+        options={"PROGRAMS": programs, "BLOCK": block, "num_warps": row_warps(block)},
+        scratch=(partial,),
+    )
+    tile = {"ROWS": 32, "COLUMNS": 32, "num_warps": 4}
+    sums = Call(
+        function=kernels.column_sums,
+        arguments=(partial, tensors["dweight"], programs, n),
+        grid=(triton.cdiv(n, tile["COLUMNS"]),),
+        options=tile,
+    )
+    return rows, sums
+
+
 @triton_kernel(op="softmax", dtypes=FLOATS, detail="rows in registers, several short rows a program")
 def softmax(case: Case, tensors: Tensors) -> Call:
     return row_call(case, (kernels.softmax, kernels.softmax_looped), (tensors["x"], tensors["out"]))

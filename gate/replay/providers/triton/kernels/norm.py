@@ -107,6 +107,34 @@ def norm_looped(
 
 
 @triton.jit
+def rmsnorm_bwd(x, dy, weight, rstd, dx, partial, rows, columns, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    gain = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(tl.program_id(0).to(tl.int64), rows, PROGRAMS):
+        offset = row * columns + column
+        scale = tl.load(rstd + row)
+        hat = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * scale
+        slope = tl.load(dy + offset, mask=inside, other=0.0).to(tl.float32)
+        total += slope * hat
+        slope *= gain
+        found = (slope - hat * (tl.sum(hat * slope, axis=0) / columns)) * scale
+        tl.store(dx + offset, found.to(dx.dtype.element_ty), mask=inside)
+    tl.store(partial + tl.program_id(0) * columns + column, total, mask=inside)
+
+
+@triton.jit
+def column_sums(partial, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, rows, ROWS):
+        row = start + tl.arange(0, ROWS)[:, None]
+        total += tl.load(partial + row * columns + column, mask=(row < rows) & (column < columns), other=0.0)
+    tl.store(out + column, tl.sum(total, axis=0, keep_dims=True), mask=column < columns)
+
+
+@triton.jit
 def softmax(x, out, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
     column = tl.arange(0, BLOCK)[None, :]
