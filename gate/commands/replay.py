@@ -136,7 +136,10 @@ def make_header(
             "candidates": {op: matrix.candidate_provider for op, matrix in inputs.matrices.items()},
             "entrypoints": list(options.get("entrypoint") or ()),
             "selection": [list(part) if isinstance(part, tuple) else part for part in _parts(selection)],
-            "arms": {side: [spec.python, *spec.path, *spec.ld, str(spec.commit)] for side, spec in arms.items()},
+            "arms": {
+                side: [spec.python, *spec.path, *spec.ld, *_named(spec), str(spec.commit)]
+                for side, spec in arms.items()
+            },
             "base": options["base"] is not None,
             "seed": options["seed"],
             "measuring": [measuring[0], list(measuring[1]), measuring[2], measuring[3]],
@@ -144,6 +147,10 @@ def make_header(
             "processes": options.get("processes"),
         },
     }
+
+
+def _named(spec: ArmSpec) -> list[str]:
+    return [f"{name}={value}" for name, value in spec.env]
 
 
 def _parts(selection: Selection) -> tuple[Any, ...]:

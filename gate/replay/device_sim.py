@@ -10,6 +10,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from gate.replay.chips import MIB, Chip
@@ -22,7 +23,7 @@ class SimOptions:
     """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
 
     `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated. With `lends`
-    0 no memory can be shared between processes.
+    0 no memory can be shared between processes. While the file `gone` exists, every process fails at every command.
     """
 
     floor: float = 4.0
@@ -35,6 +36,7 @@ class SimOptions:
     warm: float = 0.5
     drift: float = 0.0
     drift_after: int = 1_000_000
+    gone: str = ""
     lends: int = 1
 
 
@@ -161,7 +163,12 @@ class SimDevice(SimMemory):
     def _noisy(self, us: float) -> float:
         return us * (1.0 + self.options.noise * self._random.gauss(0.0, 1.0))
 
+    def _there(self) -> None:
+        if self.options.gone and Path(self.options.gone).exists():
+            raise DeviceError("the simulated GPU has fallen off the bus", fatal=True)
+
     def timed(self, graphs: Sequence[Any], *, flush: bool) -> list[float]:
+        self._there()
         times = []
         for graph in graphs:
             if flush:
@@ -199,12 +206,14 @@ class SimDevice(SimMemory):
         return
 
     def canary(self, warm: int) -> dict[str, float]:
+        self._there()
         del warm
         self._canaries += 1
         slow = 1.0 + (self.options.drift if self._canaries > self.options.drift_after else 0.0)
         return {"spin": 100.0 * slow, "copy": 120.0 * slow}
 
     def begin(self, label: str) -> None:
+        self._there()
         self._random = random.Random(f"{self.options.seed}:{label}")
 
     def trim(self) -> None:

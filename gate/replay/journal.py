@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gate import locks
 from gate.model.problem import Problem, UnusableInput
 
 JOURNAL = "journal.jsonl"
@@ -22,12 +23,13 @@ class Journal:
         self.folder, self._handle, self._lock = folder, handle, lock
 
     def append(self, record: dict[str, Any]) -> None:
-        """Writes one line in one call and waits until it is on disk."""
+        """Writes one line in one call and waits until it is on disk. Raises UnusableInput when it cannot be written."""
         data = json.dumps(record, sort_keys=True, allow_nan=False).encode() + b"\n"
         view = memoryview(data)
-        while view:
-            view = view[os.write(self._handle, view) :]
-        os.fsync(self._handle)
+        with _told(self.folder / JOURNAL):
+            while view:
+                view = view[os.write(self._handle, view) :]
+            os.fsync(self._handle)
 
     def close(self) -> None:
         """Gives the lock back."""
@@ -44,8 +46,9 @@ def open_journal(
     UnusableInput when another process holds the folder, when it holds a run and `resume` is not set, or when the run
     in it measured something else.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = _lock(folder)
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder)
     path = folder / JOURNAL
     try:
         lines = read_lines(path)
@@ -65,19 +68,22 @@ def open_journal(
     return journal, [line for line in lines[1:] if "shape_id" in line], lines[0]
 
 
-def _lock(folder: Path) -> int:
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(handle)
+        yield
+    except OSError as error:
         raise _refuse(
-            folder, f"another run (process {owner}) is writing here", "wait for it, or choose another --out"
+            path, f"cannot be written: {error.strerror}", "make room or name another --out, then --resume"
         ) from None
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
-    return handle
+
+
+def _lock(folder: Path) -> int:
+    try:
+        return locks.take(folder / LOCK)
+    except locks.Busy as owner:
+        what, fix = f"another run (process {owner}) is writing here", "wait for it, or choose another --out"
+        raise _refuse(folder, what, fix) from None
 
 
 def whole_lines(path: Path) -> Iterable[bytes]:

@@ -70,9 +70,13 @@ def _us(case: Case) -> float:
     return float(case.args.get("us", US))
 
 
-def honest_kernel(provider: str, factor: float = 1.0, op: str = "rmsnorm") -> ProviderAdapter:
+def honest_kernel(
+    provider: str, factor: float = 1.0, op: str = "rmsnorm", steady: float | None = None
+) -> ProviderAdapter:
+    """`steady` is the factor of shapes that are marked so, where it is another one."""
+
     def bind(case: Case, tensors: Tensors) -> Launch:
-        own = 1.0 if case.args.get("steady") else factor
+        own = factor if steady is None or not case.args.get("steady") else steady
         return lambda: launch_work(tensors, us=_us(case) * own)
 
     return kernel(op=op, provider=provider, dtypes=DTYPES, detail="simulated")(bind)
@@ -85,7 +89,24 @@ rival = honest_kernel("triton", 0.9)
 
 def arm(op_type: str) -> ProviderAdapter:
     """Head or base: the factor comes from the arm's own environment."""
-    return honest_kernel("flydsl", float(os.environ.get("SIM_FACTOR", "1.0")), op_type)
+    return honest_kernel("flydsl", float(os.environ.get("SIM_FACTOR", "1.0")), op_type, steady=1.0)
+
+
+def vanishing(op_type: str) -> ProviderAdapter:
+    """As `arm`, and the shape that is marked takes the GPU away with it, once in the run's folder."""
+    inner = arm(op_type)
+
+    def bind(case: Case, tensors: Tensors) -> Launch:
+        launch = inner.prepare(case, tensors)
+
+        def vanish() -> None:
+            if case.args.get("breaks") and os.environ.get("SIM_MARKS") and _once("vanished"):
+                (Path(os.environ["SIM_MARKS"]) / "gone").touch()
+            launch()
+
+        return vanish
+
+    return kernel(op=op_type, provider="flydsl", dtypes=DTYPES)(bind)
 
 
 def rival_of(op_type: str) -> ProviderAdapter:

@@ -1,0 +1,289 @@
+"""`gate run --replay` on the simulated GPU: verdicts, confirmation, resumption, and what must never be green."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate import store
+from gate.cli import run
+from tests.bench.run_kills import trial
+from tests.commands import timed_rig as rig
+
+SLOW = ",env=SIM_FACTOR:1.04"
+
+
+@pytest.fixture(scope="module")
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ops; the second half of the first is marked so that head's factor does not reach it."""
+    rows = {
+        "rmsnorm": [*rig.shapes("rmsnorm", 2), *rig.shapes("rmsnorm", 2, steady=1)],
+        "softmax": rig.shapes("softmax", 2, steady=1),
+    }
+    return rig.write_ledgers(tmp_path_factory.mktemp("timed") / "ledgers", rows)
+
+
+@pytest.fixture(scope="module")
+def slow(ledgers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run in which head is 4% slower on two shapes of six."""
+    out = tmp_path_factory.mktemp("slow") / "out"
+    code, stderr = rig.call(rig.arguments(ledgers, out, head=SLOW))
+    assert code == 1, stderr
+    return out
+
+
+def journal(out: Path, name: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (out / name / "journal.jsonl").read_text().splitlines()]
+    return [line for line in lines if "shape_id" in line]
+
+
+def test_identical_arms_pass_and_both_questions_are_answered(ledgers: Path, tmp_path: Path) -> None:
+    code, stderr = rig.call(rig.arguments(ledgers, tmp_path))
+    assert code == 0, stderr
+    decision = rig.decision(tmp_path)
+    assert decision["gate"] == "pass" and decision["kind"] == "timing" and decision["scope"] == ""
+    assert decision["counts"]["unchanged"] == decision["counts"]["total"] == 6
+    assert decision["geomean"]["vs_base"] == pytest.approx(1.0, abs=0.005)
+    assert decision["geomean"]["vs_best"] == pytest.approx(0.9, abs=0.01)
+    assert {"comment.md", "status.json", "step_summary.md", "benchmark_summary.md", "coverage_matrix.md"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+def test_suspects_are_confirmed_in_fresh_processes_and_nothing_else_is(slow: Path, ledgers: Path) -> None:
+    decision = rig.decision(slow)
+    marked = {row["shape_id"] for row in decision["rows"] if "steady" not in row["args"]}
+    assert {row["shape_id"] for row in decision["rows"] if row["verdict"] == "regressed"} == marked
+    again = journal(slow, "confirm")
+    assert {record["shape_id"] for record in again} >= marked
+    assert sorted({record["process"] for record in again if record["shape_id"] in marked})[:8] == list(range(8))
+    assert all({name.split("/")[0] for name in record["arms"]} == {"head", "base"} for record in again)
+    first = {record["shape_id"]: record for record in journal(slow, "replay") if record["process"] == 0}
+    assert all(len(first[one]["arms"]["head/flydsl"]["visits"]) == 4 for one in marked)
+
+
+def test_the_rows_alone_give_the_same_decision(slow: Path, ledgers: Path, tmp_path: Path) -> None:
+    argv = ["judge", "--ledger", str(ledgers), "--matrix", str(ledgers), "--out", str(tmp_path)]
+    argv += ["--base", str(slow / "base_results"), "--head", str(slow / "results")]
+    argv += ["--confirm", str(slow / "confirm" / "base"), str(slow / "confirm" / "head")]
+    assert run(argv) == 1
+    assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+
+
+def test_every_printed_replay_command_works_when_pasted(slow: Path, ledgers: Path, tmp_path: Path) -> None:
+    lines = [one["line"] for one in rig.decision(slow)["commands"] if one["line"].startswith("gate replay ")]
+    assert lines
+    arm = f"path={rig.ROOT}"
+    simulated = f"--ledgers {ledgers} --op-from {rig.KERNELS}:OP --simulate {rig.SIM} --budget-us 200"
+    for line in lines:
+        pasted = line.replace("gate ", f"{shlex.quote(sys.executable)} -m gate ", 1).replace(
+            "--out ", f"{simulated} --out {tmp_path}/", 1
+        )
+        script = f'BASE="{arm}"; HEAD="{arm}{SLOW}"; PYTHONPATH={rig.ROOT} {pasted}'
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        out = tmp_path / str(re.search(r"--out (\S+)", line)[1])  # type: ignore[index]
+        asked = re.findall(r"--shape (\S+)", line)
+        rows = store.read_results(next((out / "head").glob(f"*/{store.RESULTS_FILE}"))).outcomes
+        timed = {row.shape_id: row for row in rows if row.provider == "flydsl" and row.blocks_us}
+        assert sorted(timed) == sorted(asked)
+        blocks = int(re.search(r"--blocks (\d+)", line)[1])  # type: ignore[index]
+        processes = int(re.search(r"--processes (\d+)", line)[1])  # type: ignore[index]
+        for row in timed.values():
+            assert row.blocks_us is not None and row.block_process is not None
+            assert len(row.blocks_us) == blocks and len(set(row.block_process)) == processes
+
+
+def test_a_list_of_shapes_is_read_from_a_file(ledgers: Path, tmp_path: Path) -> None:
+    wanted = [row["shape_id"] for row in store_rows(ledgers / "rmsnorm")][:2]
+    (tmp_path / "shapes_to_run.txt").write_text("".join(f"{one}\n" for one in wanted))
+    more = ("--shapes-from", str(tmp_path / "shapes_to_run.txt"))
+    assert rig.call(rig.arguments(ledgers, tmp_path / "out", *more))[0] == 0
+    decision = rig.decision(tmp_path / "out")
+    assert [row["shape_id"] for row in decision["rows"]] == wanted
+    assert decision["scope"] == "2 of 6 frozen shapes (rmsnorm); 1 other op is not part of this run"
+    (tmp_path / "none.txt").write_text("")
+    code, stderr = rig.call(rig.arguments(ledgers, tmp_path / "o", "--shapes-from", str(tmp_path / "none.txt")))
+    assert code == 2 and "names no shape" in stderr
+
+
+def store_rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / store.LEDGER_FILE).read_text().splitlines()]
+
+
+def test_a_head_alone_tells_its_standing_and_is_no_verdict(ledgers: Path, tmp_path: Path) -> None:
+    code, stderr = rig.call(rig.arguments(ledgers, tmp_path, base=None))
+    assert code == 2, stderr
+    decision = rig.decision(tmp_path)
+    assert decision["reasons"][0] == "first_run" and decision["geomean"]["vs_best"] == pytest.approx(0.9, abs=0.01)
+    assert not (tmp_path / "base_results").exists()
+
+
+def test_the_time_that_was_granted_ends_it_and_resume_goes_on(ledgers: Path, slow: Path, tmp_path: Path) -> None:
+    argv = rig.arguments(ledgers, tmp_path, head=SLOW)
+    code, _ = rig.call([*argv, "--minutes", "0.01"])
+    assert code == 2
+    decision = rig.decision(tmp_path)
+    assert decision["gate"] == "no_verdict" and decision["reasons"][0] == "not_finished"
+    assert "the time of --minutes is over" in decision["summary"]
+    missing = [row["shape_id"] for row in decision["rows"] if row["verdict"] == "not_run"]
+    assert missing and all(one in " ".join(decision["problems"]) for one in missing)
+    kept = journal(tmp_path, "replay")
+    assert rig.call([*argv, "--resume"])[0] == 1
+    assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+    assert journal(tmp_path, "replay")[: len(kept)] == kept
+
+
+def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Path) -> None:
+    before = (slow / "decision.json").read_bytes()
+    code, stderr = rig.call(rig.arguments(ledgers, slow, head=SLOW))
+    assert code == 2 and "already holds a run; give --resume" in stderr
+    assert (slow / "decision.json").read_bytes() == before
+    code, stderr = rig.call([*rig.arguments(ledgers, slow), "--resume"])
+    assert code == 2 and "holds another run: arms differ" in stderr
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills_change_nothing(tmp_path: Path, seed: int) -> None:
+    found = trial(tmp_path, kills=3, rng=random.Random(seed))
+    assert found["lost"] == 0 and found["differ"] == [] and found["early"] == 0
+
+
+def test_a_gpu_that_disappears_ends_the_run_and_resume_completes_it(tmp_path: Path) -> None:
+    rows = [*rig.shapes("rmsnorm", 2), *rig.shapes("rmsnorm", 1, breaks=1), *rig.shapes("rmsnorm", 1, last=1)]
+    root = rig.write_ledgers(tmp_path / "ledgers", {"rmsnorm": rows}, candidate="vanishing")
+    sim = f"{rig.SIM},gone={tmp_path}/gone"
+    argv = rig.arguments(root, tmp_path / "out", sim=sim)
+    code, stderr = rig.call(argv, env={"SIM_MARKS": str(tmp_path)})
+    assert code == 2, stderr
+    decision = rig.decision(tmp_path / "out")
+    assert decision["gate"] == "no_verdict" and "the GPU no longer answers" in decision["summary"]
+    assert decision["counts"]["unchanged"] == 2 and decision["counts"]["newly_failed"] == 0
+    code, stderr = rig.call([*argv, "--resume"], env={"SIM_MARKS": str(tmp_path)})
+    assert code == 2 and "has fallen off the bus" in stderr
+    (tmp_path / "gone").unlink()
+    code, stderr = rig.call([*argv, "--resume"], env={"SIM_MARKS": str(tmp_path)})
+    assert code == 0, stderr
+    assert rig.decision(tmp_path / "out")["counts"]["unchanged"] == 4
+
+
+def test_a_machine_that_drifts_is_no_verdict(ledgers: Path, tmp_path: Path) -> None:
+    sim = f"{rig.SIM},drift=0.05,drift_after=3"
+    code, _ = rig.call(rig.arguments(ledgers, tmp_path, sim=sim))
+    assert code == 2
+    decision = rig.decision(tmp_path)
+    assert decision["gate"] == "no_verdict" and "the machine changed under the session" in decision["summary"]
+
+
+CLOCK = """
+import random, sys, time
+rng, real = random.Random(3), time.time
+time.time = lambda: real() + rng.choice((-1e9, -3600.0, 0.0, 3600.0, 1e9))
+from gate.cli import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_a_clock_that_jumps_changes_nothing(ledgers: Path, slow: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", CLOCK, *rig.arguments(ledgers, tmp_path, head=SLOW)]
+    done = subprocess.run(argv, cwd=rig.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+
+
+FULL = """
+import errno, os, random, sys
+seed, chance, argv = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
+rng, real_write, armed = random.Random(seed), os.write, []
+from pathlib import Path
+real_replace = Path.replace
+def full():
+    if rng.random() < chance:
+        raise OSError(errno.ENOSPC, "No space left on device")
+def write(handle, data):
+    if os.path.realpath(f"/proc/self/fd/{handle}").endswith(".jsonl"):
+        full()
+    return real_write(handle, data)
+def replace(self, target):
+    full()
+    return real_replace(self, target)
+os.write, Path.replace = write, replace
+from gate.cli import run
+sys.exit(run(argv))
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_disk_that_fills_up_anywhere_is_never_green_and_loses_nothing(
+    ledgers: Path, slow: Path, tmp_path: Path, seed: int
+) -> None:
+    argv = rig.arguments(ledgers, tmp_path, head=SLOW)
+    for attempt, chance in enumerate((0.08, 0.04, 0.0)):
+        resume = ["--resume"] if attempt else []
+        command = [sys.executable, "-c", FULL, str(10 * seed + attempt), str(chance), *argv, *resume]
+        done = subprocess.run(command, cwd=rig.ROOT, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.returncode in (1, 2), done.stderr
+        if done.returncode == 2 and (tmp_path / "status.json").is_file():
+            assert json.loads((tmp_path / "status.json").read_text())["state"] == "error"
+    assert done.returncode == 1, done.stderr
+    assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+
+
+def test_output_that_cannot_be_written_is_one_line(ledgers: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, stderr = rig.call(rig.arguments(ledgers, tmp_path / "file" / "out"))
+    assert code == 2 and len(stderr.splitlines()) == 1 and "file" in stderr
+
+
+def test_two_runs_at_once_in_one_folder(ledgers: Path, tmp_path: Path) -> None:
+    with store.output_lock(tmp_path):
+        code, stderr = rig.call(rig.arguments(ledgers, tmp_path))
+    assert code == 2 and len(stderr.splitlines()) == 1 and "another gate writes here" in stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["run", "--head", "path=."], "--head needs --replay"),
+        (["run", "--no-code"], "--no-code needs --replay"),
+        (["run", "--replay", "--pr", "1"], "--pr needs --publish"),
+        (["run", "--replay", "--candidate", "gluon", "--op", "rmsnorm"], "is not an enabled provider of rmsnorm"),
+        (["run", "--replay", "--head", "speed=1"], "'speed=1' is not KEY=VALUE"),
+        (["run", "--replay", "--stages", "diagnostic", "--op", "rmsnorm"], "no shape is of these stages"),
+    ],
+)
+def test_wrong_wishes_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    assert run([*argv, "--out", str(tmp_path / "out")]) == 64
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+def test_without_a_gpu_there_is_one_line_and_no_verdict(
+    ledgers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists():
+        pytest.skip("this machine has a GPU")
+    code, stderr = rig.call(["run", "--replay", "--ledgers", str(ledgers), "--out", str(tmp_path)])
+    assert code == 2 and len(stderr.splitlines()) == 1 and "no GPU" in stderr
+    assert rig.decision(tmp_path)["gate"] == "no_verdict"
+
+
+def test_an_edited_ledger_is_not_measured(tmp_path: Path) -> None:
+    root = rig.write_ledgers(tmp_path / "ledgers", {"rmsnorm": rig.shapes("rmsnorm", 2)})
+    path = root / "rmsnorm" / store.LEDGER_FILE
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    code, stderr = rig.call(rig.arguments(root, tmp_path / "out"))
+    assert code == 2 and "its bytes are not those of the lock" in stderr
