@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +92,29 @@ def _without_out(arguments: list[str]) -> list[str]:
     return arguments[:place] + arguments[place + 2 :]
 
 
-def trial(folder: Path, *, kills: int, shapes: int, gpu: bool, rng: random.Random) -> tuple[dict[str, int], bool, int]:
-    """One undisturbed and one disturbed run: the kills made, whether the rows agree, and how many rows are lost."""
-    shown: Shown = statuses if gpu else rig.comparable
-    peace, war = folder / "peace", folder / "war"
-    span_s = undisturbed(peace, prepare(peace, shapes=shapes, gpu=gpu))
-    done = disturbed(war, prepare(war, shapes=shapes, gpu=gpu), kills=kills, span_s=span_s, rng=rng)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peace:
+    """An undisturbed run: its folder, how long it took, and what was measured."""
+
+    folder: Path
+    span_s: float
+    shapes: int
+    gpu: bool
+
+
+def run_in_peace(folder: Path, *, shapes: int, gpu: bool) -> Peace:
+    span_s = undisturbed(folder, prepare(folder, shapes=shapes, gpu=gpu))
+    return Peace(folder=folder, span_s=span_s, shapes=shapes, gpu=gpu)
+
+
+def trial(war: Path, peace: Peace, *, kills: int, rng: random.Random) -> tuple[dict[str, int], bool, int]:
+    """A disturbed run beside the undisturbed one: the kills made, whether the rows agree, and how many are lost."""
+    shown: Shown = statuses if peace.gpu else rig.comparable
+    arguments = prepare(war, shapes=peace.shapes, gpu=peace.gpu)
+    done = disturbed(war, arguments, kills=kills, span_s=peace.span_s, rng=rng)
     same, lost = True, 0
     for side in ("head", "base"):
-        want, got = rig.rows(peace, side), rig.rows(war, side)
+        want, got = rig.rows(peace.folder, side), rig.rows(war, side)
         lost += len({(r.shape_id, r.provider) for r in want} - {(r.shape_id, r.provider) for r in got})
         same = same and shown(want) == shown(got)
     return done, same, lost
@@ -115,11 +130,11 @@ def main() -> int:
     options = parser.parse_args()
     rng, total, bad, lost_rows, run = random.Random(options.seed), {"worker": 0, "coordinator": 0}, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
+        peace = run_in_peace(Path(folder) / "peace", shapes=options.shapes, gpu=options.gpu)
+        print(f"undisturbed: {peace.span_s:.1f} s", flush=True)
         while sum(total.values()) < options.kills:
             left = min(options.per_run, options.kills - sum(total.values()))
-            done, same, lost = trial(
-                Path(folder) / str(run), kills=left, shapes=options.shapes, gpu=options.gpu, rng=rng
-            )
+            done, same, lost = trial(Path(folder) / str(run), peace, kills=left, rng=rng)
             run += 1
             for name, count in done.items():
                 total[name] += count

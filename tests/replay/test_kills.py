@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.replay_kills import trial
+from tests.bench.replay_kills import Peace, run_in_peace, trial
+
+
+@pytest.fixture(scope="module")
+def peace(tmp_path_factory: pytest.TempPathFactory) -> Peace:
+    return run_in_peace(tmp_path_factory.mktemp("kills") / "peace", shapes=6, gpu=False)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_kills_lose_nothing(tmp_path: Path, seed: int) -> None:
-    done, same, lost = trial(tmp_path / "t", kills=4, shapes=6, gpu=False, rng=random.Random(seed))
+def test_kills_lose_nothing(tmp_path: Path, peace: Peace, seed: int) -> None:
+    done, same, lost = trial(tmp_path / "war", peace, kills=4, rng=random.Random(seed))
     assert sum(done.values()) >= 1
     assert lost == 0 and same
