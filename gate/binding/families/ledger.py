@@ -248,6 +248,7 @@ def _sorting(dtype: str, args: Args) -> Found:
 SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "rmsnorm": _norm("rmsnorm"),
     "layernorm": _norm("layernorm"),
+    "rmsnorm_bwd": _norm("rmsnorm_bwd"),
     "softmax": _norm("softmax"),
     "fused_add_rmsnorm": _norm("rmsnorm_fused_add"),
     "layernorm_fused_add": _norm("layernorm_fused_add"),
