@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gate.replay.arms import ArmSpec
-from gate.replay.crew import Crew
+from gate.replay.crew import Crew, SideLost
 from gate.replay.job import Settings
 from gate.replay.link import Link
 from gate.replay.looks import Token
 
+# A spare that died while it waited is no kernel's fault.
+DEAD_TRIES = 3
 Spare = tuple[Link, dict[str, str], dict[str, Any]]
 
 
@@ -27,14 +30,21 @@ class Spares:
         self.arm = bare(arm)
         self.started = 0
         self._free: list[Spare] = []
+        # Linux ends a worker with the thread that started it, so that thread lives as long as this.
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spares")
 
     def take(self, spec: ArmSpec) -> Spare | None:
-        """A worker that can become the arm, to be given its path, or None. Raises SideLost or NoDevice."""
+        """A worker that can become the arm, to be given its path, or None. Raises NoDevice."""
         if bare(spec) != self.arm or self.size == 0:
             return None
         with self.token.hold():
             if not self._free:
-                self._start()
+                try:
+                    self._starter.submit(self._start).result()
+                except SideLost:
+                    # Too many at once for this machine: from now on every arm starts its own.
+                    self.size = 0
+                    return None
             return self._free.pop()
 
     def _start(self) -> None:
@@ -54,6 +64,7 @@ class Spares:
         for link, _, _ in self._free:
             link.close()
         self._free.clear()
+        self._starter.shutdown()
 
 
 def bare(spec: ArmSpec) -> ArmSpec:
@@ -69,9 +80,19 @@ class SparedCrew(Crew):
     def start(self, sides: Any, **options: Any) -> None:
         """As Crew.start. Raises SideLost or NoDevice."""
         for side in [side for side in dict.fromkeys(sides) if side not in self.links]:
-            spec = self.settings.arms[side]
-            spare = self.spares.take(spec) if self.spares is not None else None
-            if spare is not None:
-                self.links[side], self.environments[side], self.chips[side] = spare
-                self.ask(side, {"do": "adopt", "path": list(spec.path)})
+            self._take(side)
         super().start(sides, **options)
+
+    def _take(self, side: str) -> None:
+        """A spare worker for the side, if there is one that still lives."""
+        spec = self.settings.arms[side]
+        for _ in range(DEAD_TRIES):
+            spare = self.spares.take(spec) if self.spares is not None else None
+            if spare is None:
+                return
+            self.links[side], self.environments[side], self.chips[side] = spare
+            try:
+                self.ask(side, {"do": "adopt", "path": list(spec.path)})
+                return
+            except SideLost:
+                self.bury(side)

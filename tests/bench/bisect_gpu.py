@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=165.0)
     parser.add_argument("--effect", type=float, default=0.08)
     parser.add_argument("--lanes", type=int, default=3)
-    parser.add_argument("--spares", type=int, default=40)
+    parser.add_argument("--spares", type=int, default=24)
     parser.add_argument("--budget-us", type=float, default=1000.0)
     parser.add_argument("--simulate", metavar="OPTIONS")
     options = parser.parse_args()
