@@ -16,7 +16,7 @@ from gate.replay.integrity import MEMORY_CODES
 from gate.replay.job import ArmResult, Job, Settings
 from gate.replay.looks import Token, Warming, throttled
 from gate.replay.sensors import Reading
-from gate.replay.timer import REPLAYS, plan_ring
+from gate.replay.timer import REPLAYS, RING_BYTES, SPREAD_FACTOR, plan_ring
 
 Reply = dict[str, Any]
 MAX_BLOCK_REPEATS = 2
@@ -89,8 +89,8 @@ class Attempt:
     def _prepare(self) -> None:
         """Rings and graphs. Making a graph allocates on the device, which a measurement on it would feel."""
         estimates = {arm: reply for arm in self._alive() if (reply := self._ask(arm, {"do": "pilot"})) is not None}
-        plans = self._plans(estimates)
         self.twins = self._sharing()
+        plans = self._plans(estimates)
         digests: dict[Arm, Any] = {}
         for arm in self._alive():
             self.results[arm].plan = plans[arm]
@@ -125,6 +125,7 @@ class Attempt:
         plans: dict[Arm, Reply] = {}
         for arm in estimates:
             twins = [other for name, other in estimates.items() if name.provider == arm.provider]
+            room = int(self.crew.memory.size / SPREAD_FACTOR) if arm in self.twins else RING_BYTES
             plans[arm] = asdict(
                 plan_ring(
                     footprint_bytes=max(int(twin["footprint_bytes"]) for twin in twins),
@@ -132,6 +133,7 @@ class Attempt:
                     chip=Chip(**self.crew.chips[arm.side]),
                     free_bytes=min(int(twin["free_bytes"]) for twin in twins),
                     budget_us=self.settings.budget_us,
+                    ring_bytes=room,
                 )
             )
         return plans

@@ -25,6 +25,8 @@ STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
 MEMORY_SHARE = 0.1
 RING_BYTES = 8 * 1024 * MIB
+# Memory that a ring takes over its tensors' own bytes, since small copies are spread out.
+SPREAD_FACTOR = 1.5
 PROBE_SIZES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 
 
@@ -44,9 +46,15 @@ class RingPlan:
 
 
 def plan_ring(
-    *, footprint_bytes: int, estimate_us: float, chip: Chip, free_bytes: int, budget_us: float = GRAPH_BUDGET_US
+    *,
+    footprint_bytes: int,
+    estimate_us: float,
+    chip: Chip,
+    free_bytes: int,
+    budget_us: float = GRAPH_BUDGET_US,
+    ring_bytes: int = RING_BYTES,
 ) -> RingPlan:
-    """The ring for a state of `footprint_bytes` whose launch takes about `estimate_us`.
+    """The ring, of at most `ring_bytes`, for a state of `footprint_bytes` whose launch takes about `estimate_us`.
 
     A ring is cold when (copies - 1) x footprint reaches the chip's `evict_bytes`; a graph then makes whole laps, so
     that a copy returns only after all the others. Where memory does not allow that, the label says what is left:
@@ -54,7 +62,7 @@ def plan_ring(
     """
     wanted = min(max(round(budget_us / max(estimate_us, 0.1)), 3), MAX_LAUNCHES)
     footprint = max(footprint_bytes, 1)
-    affordable = max(min(int(free_bytes * MEMORY_SHARE), RING_BYTES) // footprint, 2)
+    affordable = max(min(int(free_bytes * MEMORY_SHARE), ring_bytes) // footprint, 2)
     cold = math.ceil(chip.evict_bytes / footprint) + 1
     if cold > max(wanted, 3):
         copies, flush = min(wanted, affordable), True

@@ -29,8 +29,8 @@ from gate.replay.timer import RingPlan
 
 Reply = dict[str, Any]
 PR_SET_PDEATHSIG = 1
-# The shared memory holds a whole ring and what spreading small copies adds, unless many lanes must share the card.
-SHARED_RINGS, SHARED_SHARE = 1.5, 0.3
+# The part of the card that all lanes together may share out; one ring each is enough.
+SHARED_SHARE = 0.3
 PAGE_BYTES = 4096
 # A context that has seen one of these is lost for the process: every later call fails as well.
 FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
@@ -107,7 +107,8 @@ class Worker:
 
     def lend(self, message: Reply) -> Reply:
         """Makes the memory that the workers of a lane share, and hands it to the coordinator."""
-        wanted = min(SHARED_RINGS * timer.RING_BYTES, SHARED_SHARE * self.gpu.facts.total_bytes / int(message["lanes"]))
+        whole = timer.RING_BYTES * timer.SPREAD_FACTOR
+        wanted = min(whole, SHARED_SHARE * self.gpu.facts.total_bytes / int(message["lanes"]))
         descriptor, size = self.gpu.lend(int(wanted) // PAGE_BYTES * PAGE_BYTES)
         with files() as channel:
             socket.send_fds(channel, [b"f"], [descriptor])
