@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from gate import store
 from gate.model.problem import UnusableInput
-from gate.model.shape import compute_shape_id
+from gate.model.shape import compute_shape_id, expected_id
 from tests.factory import make_outcome, make_shape
 
 SHAPES = [make_shape(args={"M": m, "N": 8192}) for m in (1, 32, 256)]
@@ -61,6 +62,25 @@ def test_a_repeated_shape_is_a_problem(tmp_path: Path) -> None:
     (problem,) = store.read_ledger(path).problems
     assert (problem.line, problem.shape_id) == (4, SHAPES[0].shape_id)
     assert "already on line 1" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"dtype": "float33"}, "'float33' is not a dtype"),
+        ({"args": {"M": -4, "N": 8}}, "M is '-4', not a positive whole number"),
+        ({"args": {"M": 2**50, "N": 8}}, "not a positive whole number up to 2^40"),
+    ],
+)
+def test_a_row_that_no_kernel_can_have_is_refused(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
+    path = tmp_path / "shape_ledger.jsonl"
+    bad = msgspec.structs.replace(SHAPES[1], **fields)
+    store.write_jsonl(path, [SHAPES[0], msgspec.structs.replace(bad, shape_id=expected_id(bad))])
+    ledger = store.read_ledger(path)
+    assert ledger.shapes == (SHAPES[0],)
+    (problem,) = ledger.problems
+    assert (problem.line, problem.file) == (2, str(path))
+    assert told in problem.what
 
 
 def test_a_refused_result_still_names_its_row(tmp_path: Path) -> None:
@@ -128,6 +148,7 @@ def _problems(stderr: str):  # type: ignore[no-untyped-def]
 WRITER = """
 import sys
 from pathlib import Path
+from typing import Any
 from gate import store
 path = Path(sys.argv[1])
 print("ready", flush=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+
+from gate import locks
 
 INSTALL_SECONDS = 900.0
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
@@ -32,7 +32,7 @@ def environment(version: str, home: Path) -> str:
     folder = home / "wheels" / f"flydsl-{version}-py{sys.version_info.major}.{sys.version_info.minor}"
     python = folder / "bin" / "python"
     home.mkdir(parents=True, exist_ok=True)
-    with _locked(home / "wheels.lock"):
+    with locks.held(home / "wheels.lock", wait=True):
         if not (folder / READY).is_file():
             shutil.rmtree(folder, ignore_errors=True)
             _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
@@ -71,13 +71,6 @@ def between(text: str, versions: Sequence[str]) -> tuple[str, ...]:
     if low >= high:
         raise WheelError(f"{first} is not older than {last}")
     return tuple(versions[low : high + 1])
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _run(command: list[str]) -> str:

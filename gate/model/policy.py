@@ -189,11 +189,12 @@ class DriftPolicy(_Table, frozen=True, kw_only=True):
     """The check against a pinned release: what many small steps add up to."""
 
     op: Annotated[
-        Fraction, doc("An op has drifted when its rows are slower than the pinned release by more than this,")
+        Fraction, doc("An op has drifted when its rows are slower than the pinned release by more than this.")
     ] = 0.05
-    alpha: Annotated[Probability, doc("and are slower than it at this one-sided level, the controls taken out.")] = (
-        0.005
-    )
+    alpha: Annotated[
+        Probability,
+        doc("An op has drifted only if that is established at this one-sided level, the controls taken out."),
+    ] = 0.005
     row: Annotated[
         Fraction, doc("A row has drifted when it is slower than this and than the noise floor of its method.")
     ] = 0.05

@@ -9,6 +9,7 @@ import pytest
 
 from gate import store
 from gate.model.outcome import Measured, Outcome
+from gate.store import reading
 from tests.analysis import build
 
 ROWS = build.run(build.ledger(5), seed=1).outcomes
@@ -26,7 +27,7 @@ def write(path: Path, faults: dict[int, str]) -> Path:
 def test_the_same_rows_and_refusals_as_the_full_reading(
     chunk: int, faults: dict[int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", chunk)
     path = write(tmp_path / "r.jsonl", faults)
     lean, full = store.read_measured(path), store.read_results(path)
     assert lean.problems == full.problems

@@ -14,10 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 # Runs the real command, and kills its own process when the n-th row is being encoded.
 KILLED = """
 import os, signal, sys
-from gate import cli, store
+from gate import cli
+from gate.store import writing
 
 left = int(sys.argv[1])
-encode = store.encode
+encode = writing.encode
 
 def fatal(record):
     global left
@@ -26,7 +27,7 @@ def fatal(record):
         os.kill(os.getpid(), signal.SIGKILL)
     return encode(record)
 
-store.encode = fatal
+writing.encode = fatal
 cli.run(sys.argv[2:])
 """
 

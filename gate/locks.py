@@ -1,0 +1,43 @@
+"""A lock between processes: one file, held while its handle is open, and given back when its process ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Busy(RuntimeError):
+    """Another process holds the lock; the message is its number, or `unknown`."""
+
+
+def take(path: Path, *, wait: bool = False) -> int:
+    """The handle that holds the lock until it is closed; this process's number is written into the file.
+
+    Raises Busy if another process holds it and `wait` is not set, OSError if the file cannot be opened.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+        os.close(handle)
+        raise Busy(owner or "unknown") from None
+    except BaseException:
+        os.close(handle)
+        raise
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+    return handle
+
+
+@contextmanager
+def held(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Holds the lock meanwhile. Raises as `take`."""
+    handle = take(path, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(handle)
