@@ -80,9 +80,7 @@ def show(store: Path, as_json: bool) -> int:
     from gate.commands import history_table
     from gate.history import query
 
-    reader, found = query.opened(listing(store))
-    with reader:
-        seen = query.overview(reader, found)
+    seen, found = query.asked(listing(store), query.overview)
     if as_json:
         say_json(seen)
     else:
@@ -106,9 +104,8 @@ def export(store: Path, wanted: Wanted, side: str, kind: str | None, out: Path) 
     kind = kind or out.suffix.lstrip(".")
     if kind not in ("csv", "jsonl"):
         raise WrongUsage(Problem(what=f"no format {kind!r}", file=str(out), fix="give --format csv or jsonl"))
-    reader, found = query.opened(listing(store))
-    with reader:
-        rows = query.export(reader, replace(wanted, side=None if side == "all" else side), out, kind=kind)
+    chosen = replace(wanted, side=None if side == "all" else side)
+    rows, found = query.asked(listing(store), lambda reader, _: query.export(reader, chosen, out, kind=kind))
     say(f"{out}: {rows} rows")
     return broken(found)
 

@@ -10,7 +10,7 @@ from gate import store as data_store
 from gate.commands.history_options import broken, listing, store_option, wanted_options
 from gate.commands.history_trend import LEAST_PERCENT
 from gate.commands.telling import say
-from gate.model.history import Wanted
+from gate.model.history import Overview, Wanted
 from gate.model.problem import Problem, UnusableInput
 
 
@@ -27,8 +27,9 @@ def page(store: Path, wanted: Wanted, last: int, least: float, out: Path) -> int
     """
     from gate.commands.history_table import contract_changes
     from gate.history import query
+    from gate.history.files import Listing
     from gate.history.index import indices
-    from gate.history.series import timeline
+    from gate.history.series import Timeline, timeline
     from gate.history.trend import trends
 
     try:
@@ -36,10 +37,11 @@ def page(store: Path, wanted: Wanted, last: int, least: float, out: Path) -> int
     except ImportError as error:
         fix = "pip install 'flydsl-gate[history,report]'"
         raise UnusableInput(Problem(what=f"the page needs {error.name}", file="", fix=fix)) from None
-    reader, found = query.opened(listing(store))
-    with reader:
-        seen = query.overview(reader, found)
-        lines = timeline(reader, wanted, runs=tuple(found.runs.values()))
+
+    def ask(reader: query.Reader, files: Listing) -> tuple[Overview, Timeline]:
+        return query.overview(reader, files), timeline(reader, wanted, runs=tuple(files.runs.values()))
+
+    (seen, lines), found = query.asked(listing(store), ask)
     told = trends(lines, last=last, least_effect=least / 100)
     chosen = [one.series for one in told if one.changes][: render.MOST_PLOTS]
     view = render.View(

@@ -24,9 +24,7 @@ def read(store: Path, wanted: Wanted) -> tuple[Timeline, Listing]:
     from gate.history import query
     from gate.history.series import timeline
 
-    reader, found = query.opened(listing(store))
-    with reader:
-        return timeline(reader, wanted, runs=tuple(found.runs.values())), found
+    return query.asked(listing(store), lambda reader, files: timeline(reader, wanted, runs=tuple(files.runs.values())))
 
 
 @click.command()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gate.history import files, table
 from gate.history.files import Listing, StoredFile
@@ -18,6 +18,7 @@ from gate.model.problem import Problem, UnusableInput
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 # What a query may hold in memory; beyond it sorts and groups go to a temporary folder.
 MEMORY = "3GB"
 _FETCHING = ("autoinstall_known_extensions", "autoload_known_extensions")
@@ -108,19 +109,23 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def opened(found: Listing) -> tuple[Reader, Listing]:
-    """A reader over the listing; files that turn out to be damaged are left out and named among the problems."""
+def asked(found: Listing, ask: Callable[[Reader, Listing], T]) -> tuple[T, Listing]:
+    """The answer of `ask`, and the files that it rests on: one that proves damaged is left out and named.
+
+    Raises UnusableInput where the history cannot be read for another reason.
+    """
     try:
-        reader = Reader(found.files)
-        reader.rows("SELECT count(run_key), max(measured_at), max(median_us) FROM history")
-        return reader, found
+        with Reader(found.files) as reader:
+            return ask(reader, found), found
     except UnusableInput as error:
         bad = {problem.file for problem in error.problems}
         left = tuple(file for file in found.files if str(file.path) not in bad)
         if len(left) == len(found.files):
             raise
         problems = (*found.problems, *error.problems)
-        return Reader(left), Listing(files=left, problems=problems, superseded=found.superseded)
+    rest = Listing(files=left, problems=problems, superseded=found.superseded)
+    with Reader(left) as reader:
+        return ask(reader, rest), rest
 
 
 def where(wanted: Wanted) -> tuple[str, list[Any]]:

@@ -60,14 +60,23 @@ def columns(sides: Mapping[str, Sequence[Row]], *, key: str, at: datetime) -> pa
 
     rows = [row for side in sorted(sides) for row in sides[side]]
     found: dict[str, Any] = {
-        "run_key": pa.array([key], pa.string()).take(pa.array([0] * len(rows))),
-        "measured_at": pa.array([at.astimezone(UTC).replace(tzinfo=None)] * len(rows), pa.timestamp("us")),
+        "run_key": pa.repeat(pa.scalar(key, pa.string()), len(rows)),
+        "measured_at": pa.repeat(pa.scalar(at.astimezone(UTC).replace(tzinfo=None), pa.timestamp("us")), len(rows)),
         "side": pa.array([side for side in sorted(sides) for _ in sides[side]], pa.string()),
     }
     for field in schema():
         if field.name not in found:
-            found[field.name] = pa.array(_values(rows, field.name), field.type)
+            found[field.name] = _column(_values(rows, field.name), field.type)
     return pa.table(found, schema=schema()).sort_by([(name, "ascending") for name in ORDER])
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """The values as a column; those of a run are mostly equal in all rows, which is made faster."""
+    import pyarrow as pa
+
+    if values and values.count(values[0]) == len(values):
+        return pa.repeat(pa.scalar(values[0], kind), len(values))
+    return pa.array(values, kind)
 
 
 def _values(rows: Iterable[Row], name: str) -> list[Any]:

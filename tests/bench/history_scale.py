@@ -18,6 +18,7 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PROVIDERS = ("flydsl", "triton", "aiter", "pytorch")
@@ -54,8 +55,16 @@ def write_run(folder: Path, number: int, shapes: int) -> None:
     os.utime(path, (day.timestamp(), day.timestamp()))
 
 
-def gate(*argv: str) -> tuple[float, float, str]:
-    """Seconds, peak memory of the largest process in MiB, and what a command said."""
+class Cost(NamedTuple):
+    """Wall and processor seconds, and the peak memory of the largest process in MiB."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_mib: float = 0.0
+
+
+def gate(*argv: str) -> tuple[Cost, str]:
+    """What a command cost, and the last line that it said."""
     begun = time.perf_counter()
     code = f"import resource,sys\nfrom gate.cli import run\ncode = run({argv!r})\n"
     code += (
@@ -66,8 +75,10 @@ def gate(*argv: str) -> tuple[float, float, str]:
     seconds = time.perf_counter() - begun
     if done.returncode != 0:
         raise SystemExit(f"gate {' '.join(argv[:3])}: exit code {done.returncode}\n{done.stderr[-2000:]}")
-    peak = int(done.stderr.rsplit("peak ", 1)[1]) / 1024
-    return seconds, peak, done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    peak, used = done.stderr.rsplit("peak ", 1)[1].split()
+    return Cost(seconds, float(used), int(peak) / 1024), done.stdout.strip().splitlines()[
+        -1
+    ] if done.stdout.strip() else ""
 
 
 def size_mib(folder: Path) -> tuple[int, float]:
@@ -76,24 +87,23 @@ def size_mib(folder: Path) -> tuple[int, float]:
 
 
 def import_all(work: Path, store: Path, *, runs: int, shapes: int) -> None:
-    seconds = peak = 0.0
-    read = 0
+    total, read = Cost(), 0
     for first in range(0, runs, BATCH):
         batch = work / "batch"
         for number in range(first, min(first + BATCH, runs)):
             write_run(batch, number, shapes)
         read += sum(path.stat().st_size for path in batch.rglob("*.jsonl"))
-        took, most, _ = gate("history", "add", "--store", str(store), *map(str, sorted(batch.iterdir())))
-        seconds, peak = seconds + took, max(peak, most)
+        cost, _ = gate("history", "add", "--store", str(store), *map(str, sorted(batch.iterdir())))
+        total = Cost(total.wall_s + cost.wall_s, total.cpu_s + cost.cpu_s, max(total.peak_mib, cost.peak_mib))
         shutil.rmtree(batch)
     rows = runs * shapes * len(PROVIDERS)
     files, mib = size_mib(store)
-    say("import", seconds, peak, f"{rows:,} rows of {read / 2**30:.1f} GiB JSON; {rows / seconds:,.0f} rows/s")
-    say("on disk", 0.0, 0.0, f"{files:,} files, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
+    say("import", total, f"{rows:,} rows of {read / 2**30:.1f} GiB JSON; {rows / total.cpu_s:,.0f} rows a CPU second")
+    say("on disk", Cost(), f"{files:,} files, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
 
 
-def say(what: str, seconds: float, peak: float, note: str) -> None:
-    print(f"| {what} | {seconds:.1f} | {peak:.0f} | {note} |", flush=True)
+def say(what: str, cost: Cost, note: str) -> None:
+    print(f"| {what} | {cost.wall_s:.1f} | {cost.cpu_s:.1f} | {cost.peak_mib:.0f} | {note.strip()} |", flush=True)
 
 
 def queries(store: Path, work: Path, name: str) -> None:
@@ -108,8 +118,8 @@ def queries(store: Path, work: Path, name: str) -> None:
         "export of all as JSONL": ("export", "--out", str(work / "out.jsonl")),
     }
     for what, (verb, *rest) in steps.items():
-        seconds, peak, note = gate("history", verb, "--store", str(store), *rest)
-        say(f"{what}, {name}", seconds, peak, note)
+        cost, note = gate("history", verb, "--store", str(store), *rest)
+        say(f"{what}, {name}", cost, note)
 
 
 def main() -> None:
@@ -121,13 +131,13 @@ def main() -> None:
     work = given.folder or Path(tempfile.mkdtemp(prefix="history-scale-"))
     store = work / "store"
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print("| step | s | peak MiB | |\n|---|--:|--:|---|")
+    print("| step | wall s | CPU s | peak MiB | |\n|---|--:|--:|--:|---|")
     if not store.exists():
         import_all(work, store, runs=given.runs, shapes=given.shapes)
     queries(store, work, "a file a run")
-    seconds, peak, _ = gate("history", "compact", "--store", str(store))
+    cost, _ = gate("history", "compact", "--store", str(store))
     files, mib = size_mib(store)
-    say("compaction", seconds, peak, f"{files:,} files, {mib:.0f} MiB")
+    say("compaction", cost, f"{files:,} files, {mib:.0f} MiB")
     queries(store, work, "compacted")
     if given.folder is None:
         shutil.rmtree(work)

@@ -67,6 +67,7 @@ def fill(store: Path, nights: Iterable[int], times: Times = lambda number, shape
 
 def series_of(store: Path, **wanted: Any) -> Timeline:
     """The series of a store."""
-    reader, found = query.opened(files.listing(store))
-    with reader:
-        return timeline(reader, Wanted(**wanted), runs=tuple(found.runs.values()))
+    return query.asked(
+        files.listing(store),
+        lambda reader, found: timeline(reader, Wanted(**wanted), runs=tuple(found.runs.values())),
+    )[0]
