@@ -38,6 +38,10 @@ def split(dispatches: Sequence[Dispatch], *, calls: int | None, warmup: int = 0,
         period = _period_of(names, repeats=calls + warmup)
         if period:
             return _cut(dispatches, period=period, calls=calls, warmup=warmup, notes=())
+        period = _period_of(names, repeats=calls) if warmup else 0
+        if period:
+            note = "the warm-up calls ran other kernels than the measured ones; they count as setup"
+            return _cut(dispatches, period=period, calls=calls, warmup=0, notes=(note,))
         told = f"the trace does not end in {calls + warmup} equal calls"
         return _by_count(dispatches, told, calls=calls)
     period, covered = _longest_tail(names)

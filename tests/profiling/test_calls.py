@@ -55,6 +55,12 @@ def test_a_trace_that_is_no_repetition_is_told() -> None:
     assert names(cut("abcd").measured) == "abcd"
 
 
+def test_a_first_call_that_compiles_counts_as_setup() -> None:
+    found = cut("fc" + "jk" + "k" + "kkkk", calls=4, warmup=3)
+    assert (names(found.setup), names(found.measured), found.calls) == ("fcjkk", "kkkk", 4)
+    assert "warm-up calls ran other kernels" in found.notes[0]
+
+
 def test_a_name_may_be_given() -> None:
     found = cut("fkckck", calls=2, warmup=1, kernel="k")
     assert (names(found.measured), names(found.warmup), names(found.setup), found.calls) == ("kk", "k", "fcc", 2)
