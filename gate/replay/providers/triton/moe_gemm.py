@@ -75,11 +75,11 @@ def sorted_slots(case: Case, ids: Any, rows: int) -> tuple[Any, Any]:
     return slots, experts
 
 
-def _limit(x: Any, b: str) -> float:
+def _limit(x: Any, b: str) -> int:
     """The largest code of what lies between the products, 0 where it stays in bf16."""
     if b == "mx4":
-        return 0.0
-    return INT8_LIMIT if x.dtype == torch.int8 else float(torch.finfo(x.dtype).max)
+        return 0
+    return INT8_LIMIT if x.dtype == torch.int8 else int(torch.finfo(x.dtype).max)
 
 
 def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list[Call]:
@@ -106,7 +106,7 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     second = Call(
         function=kernels.down,
         arguments=(
-            between, tensors["w2"], scales, tensors["scale_w2"], tensors["topk_weights"], parts,
+            between, tensors["w2"], scales if limit else tensors["scale_w2"], tensors["scale_w2"], tensors["topk_weights"], parts,
             slots, experts, places, rows, wide, inter,
         ),
         grid=(rows * triton.cdiv(wide, 128),),

@@ -58,6 +58,15 @@ def gemm_tma(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 
 @triton.jit
+def _zeros(like, BM: tl.constexpr, BN: tl.constexpr):
+    """Where products of such operands are added up: whole numbers for int8."""
+    if like.dtype.element_ty == tl.int8:
+        return tl.zeros((BM, BN), dtype=tl.int32)
+    else:
+        return tl.zeros((BM, BN), dtype=tl.float32)
+
+
+@triton.jit
 def _e2m1(code, power):
     """bf16 values of 4-bit codes times 2^(power - 127): exponent and mantissa moved to where bf16 has them."""
     size = (code & 7).to(tl.uint16)
@@ -102,22 +111,25 @@ def _mx_step(
     if A == "mx8":
         inside = group[None, :] < tl.cdiv(k, 32)
         left_scale = tl.load(scale_a[:, None] + group[None, :], mask=inside, other=127)
+    # Triton compiles what follows a return, so every way has its else.
     if NATIVE:
         if A == "mx4":
-            return tl.dot_scaled(left, left_scale, "e2m1", right.T, right_scale, "e2m1", total)
-        if A == "mx8":
-            return tl.dot_scaled(left, left_scale, "e4m3", right.T, right_scale, "e2m1", total)
-        return tl.dot_scaled(left, None, "bf16", right.T, right_scale, "e2m1", total)
-    low, high = _halves(right, right_scale, BN, BK)
-    if A == "mx4":
-        even, odd = _halves(left, left_scale, BM, BK)
+            total = tl.dot_scaled(left, left_scale, "e2m1", right.T, right_scale, "e2m1", total)
+        elif A == "mx8":
+            total = tl.dot_scaled(left, left_scale, "e4m3", right.T, right_scale, "e2m1", total)
+        else:
+            total = tl.dot_scaled(left, None, "bf16", right.T, right_scale, "e2m1", total)
     else:
-        wide = left.to(tl.bfloat16)
-        if A == "mx8":
+        low, high = _halves(right, right_scale, BN, BK)
+        if A == "mx4":
+            even, odd = _halves(left, left_scale, BM, BK)
+        elif A == "mx8":
             factor = tl.exp2(_spread(left_scale, BM, BK // 32, 32).to(tl.float32) - 127.0)
-            wide = (left.to(tl.float32) * factor).to(tl.bfloat16)
-        even, odd = tl.split(wide.reshape(BM, BK // 2, 2))
-    return tl.dot(odd, high.T, tl.dot(even, low.T, total))
+            even, odd = tl.split((left.to(tl.float32) * factor).to(tl.bfloat16).reshape(BM, BK // 2, 2))
+        else:
+            even, odd = tl.split(left.reshape(BM, BK // 2, 2))
+        total = tl.dot(odd, high.T, tl.dot(even, low.T, total))
+    return total
 
 
 @triton.jit
@@ -128,17 +140,20 @@ def _step(
 ):
     """total + a @ b^T over K from `at` to at + BK; a, b and their scales are pointers to the starts of rows."""
     if B == "mx4":
-        return _mx_step(total, a, b, scale_a, scale_b, at, k, A, NATIVE, BM, BN, BK)
-    depth = at + tl.arange(0, BK)
-    left = tl.load(a[:, None] + depth[None, :], mask=depth[None, :] < k, other=0.0)
-    right = tl.load(b[None, :] + depth[:, None], mask=depth[:, None] < k, other=0.0)
-    if A == "grouped":
-        factor = tl.load(scale_a + at // GA)[:, None]
-        if B == "blocks":
-            factor = factor * tl.load(scale_b + at // 128)[None, :]
-        whole: tl.constexpr = tl.int32 if left.dtype == tl.int8 else tl.float32
-        return total + tl.dot(left, right, out_dtype=whole).to(tl.float32) * factor
-    return tl.dot(left, right, total, out_dtype=total.dtype)
+        total = _mx_step(total, a, b, scale_a, scale_b, at, k, A, NATIVE, BM, BN, BK)
+    else:
+        depth = at + tl.arange(0, BK)
+        left = tl.load(a[:, None] + depth[None, :], mask=depth[None, :] < k, other=0.0)
+        right = tl.load(b[None, :] + depth[:, None], mask=depth[:, None] < k, other=0.0)
+        if A == "grouped":
+            factor = tl.load(scale_a + at // GA)[:, None]
+            if B == "blocks":
+                factor = factor * tl.load(scale_b + at // 128)[None, :]
+            empty = _zeros(a, BM, BN)
+            total += tl.dot(left, right, empty, out_dtype=empty.dtype).to(tl.float32) * factor
+        else:
+            total = tl.dot(left, right, total, out_dtype=total.dtype)
+    return total
 
 
 @triton.jit
@@ -169,8 +184,7 @@ def product(
         scales_a = scale_a + here * tl.cdiv(k, 128)
     if B == "blocks":
         scales_b = scale_b + tl.where(column < n, column, 0) // 128 * tl.cdiv(k, 128)
-    whole: tl.constexpr = tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32
-    total = tl.zeros((BM, BN), dtype=whole)
+    total = _zeros(a, BM, BN)
     steps = tl.cdiv(k, BK)
     share = tl.cdiv(steps, split)
     rows_a, rows_b = a + here * each_a, b + there * each_b
@@ -180,12 +194,11 @@ def product(
         total = total.to(tl.float32) * tl.load(scale_a + here)[:, None] * tl.load(scale_b + there)[None, :]
     inside = (row[:, None] < m) & (column[None, :] < n)
     target = row[:, None] * n + column[None, :]
-    size = m.to(tl.int64) * n
     if JOIN == "none":
-        tl.store(out + batch * size + target, total.to(out.dtype.element_ty), mask=inside)
+        tl.store(out + batch * m * n + target, total.to(out.dtype.element_ty), mask=inside)
     else:
-        first = parts + batch * split * size + target
-        tl.store(first + tl.program_id(1) * size, total.to(tl.float32), mask=inside)
+        mine = batch * split + tl.program_id(1)
+        tl.store(parts + mine * m * n + target, total.to(tl.float32), mask=inside)
     if JOIN == "last":
         lock = locks + batch * tl.num_programs(0) + tl.program_id(0)
         # All warps have stored before one of them says so.
@@ -194,8 +207,9 @@ def product(
             tl.debug_barrier()
             added = tl.zeros((BM, BN), dtype=tl.float32)
             for part in range(split):
-                added += tl.load(first + part * size, mask=inside, other=0.0, cache_modifier=".cg")
-            tl.store(out + batch * size + target, added.to(out.dtype.element_ty), mask=inside)
+                place = parts + (batch * split + part) * m * n + target
+                added += tl.load(place, mask=inside, other=0.0, cache_modifier=".cg")
+            tl.store(out + batch * m * n + target, added.to(out.dtype.element_ty), mask=inside)
             tl.store(lock, 0)
 
 

@@ -11,22 +11,24 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from gate.replay.providers.triton.kernels.gemm import _step, _tile
+from gate.replay.providers.triton.kernels.gemm import _step, _tile, _zeros
 
 
 @triton.jit
 def _scale_rows(scale, row, k, FORM: tl.constexpr, GROUP: tl.constexpr):
     """Pointers to the scales of rows; a row has one for each GROUP of k."""
-    if FORM == "rows" or FORM == "plain" or FORM == "wide":
+    if FORM == "rows" or FORM == "wide":
         return scale
-    return scale + row * tl.cdiv(k, GROUP)
+    else:
+        return scale + row * tl.cdiv(k, GROUP)
 
 
 @triton.jit
 def _code(value, dtype: tl.constexpr):
     if dtype == tl.int8:
-        value = tl.floor(value + 0.5)
-    return value.to(dtype)
+        return tl.floor(value + 0.5).to(tl.int8)
+    else:
+        return value.to(dtype)
 
 
 @triton.jit
@@ -60,8 +62,7 @@ def gate_up(
         first = expert * tl.cdiv(2 * n, 128)
         gate_scales = scale_w + (first + (gates - expert * 2 * n) // 128) * tl.cdiv(k, 128)
         up_scales = scale_w + (first + (ups - expert * 2 * n) // 128) * tl.cdiv(k, 128)
-    whole: tl.constexpr = tl.int32 if x.dtype.element_ty == tl.int8 else tl.float32
-    gate, up = tl.zeros((BM, BN), dtype=whole), tl.zeros((BM, BN), dtype=whole)
+    gate, up = _zeros(x, BM, BN), _zeros(x, BM, BN)
     for at in range(0, k, BK):
         rows = x + token * each_x
         gate = _step(gate, rows, w + gates * each_w, scales_x, gate_scales, at, k, A, B, 128, NATIVE, BM, BN, BK)
