@@ -66,7 +66,7 @@ command.add_command(codegen_triage.command)
 @click.option("--flydsl-checkout", type=FOLDER, help="A FlyDSL checkout: its kernels instead, every family.")
 @click.option("--python", help="Interpreter whose flydsl compiles. Default: this one.")
 @click.option("--wheel", help="A flydsl version instead, installed once into a managed environment.")
-@click.option("--triton", is_flag=True, help="The Triton baselines too, with the Triton of the interpreter.")
+@click.option("--triton", is_flag=True, help="The Triton baselines too, with the interpreter's Triton and torch.")
 @click.option("--aiter-checkout", type=FOLDER, help="AITER's Triton kernels too, from this checkout; needs torch.")
 @limit_options
 def record(
