@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+import datetime as dt
 from typing import Literal
 
 import msgspec
@@ -38,7 +38,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     contents: Literal["times", "machine_code"]
     how: Literal["promoted", "recorded"]
     op_type: str
-    date: date
+    date: dt.date
     commit: str
     run: str
     arch: str
@@ -57,4 +57,4 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     waived: tuple[str, ...] = ()
     replaced: Replaced | None = None
     release: str | None = None
-    pinned: date | None = None
+    pinned: dt.date | None = None
