@@ -10,6 +10,7 @@ from gate import store
 from gate.commands.replay_inputs import case_of
 from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import load_op
+from gate.replay.provider import load_entrypoint
 from gate.resources import frozen_ledgers_dir
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for, judged
@@ -49,3 +50,15 @@ def test_pytorchs_gradients(case) -> None:  # type: ignore[no-untyped-def]
 )
 def test_tritons_gradients() -> None:
     assert findings("gate.replay.providers.triton", CASES) == [[] for _ in CASES]
+
+
+def test_the_memory_between_tritons_two_launches_is_told() -> None:
+    pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    case = case_for(OP, "bf16", M=600, N=64)
+    adapter = load_entrypoint(f"gate.replay.providers.triton:{OP}", OP)
+    op, memory = load_op(OP), TorchMemory("cpu")
+    given = {name: memory.stack(1, spec.shape, spec.dtype) for name, spec in op.outputs(case).items()}
+    tensors = {name: value[0] for name, value in {**op.inputs(case, memory, 1, 3), **given}.items()}
+    (partial,) = adapter.workspaces(adapter.prepare(case, tensors))
+    assert tuple(partial.shape) == (512, 64)
