@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gate.cli import run
+from gate.codegen.wheels import WheelError
 from tests.bisect import repository
 from tests.replay import rig
 
@@ -108,6 +109,34 @@ def test_a_killed_bisection_goes_on(tmp_path: Path) -> None:
     asked = [json.dumps(line["exchange"]["ask"], sort_keys=True) for line in lines]
     assert len(asked) == len(set(asked)), "nothing was measured twice"
     assert report(tmp_path)["suspects"] == [hashes[4]]
+
+
+def test_wheels_are_bisected_by_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = {"0.1": 1.0, "0.2": 1.0, "0.3": None, "0.4": 1.08}
+
+    def environment(version: str, home: Path) -> str:
+        del home
+        if factors[version] is None:
+            raise WheelError("no such wheel")
+        packages = tmp_path / version / "lib" / "python3.12" / "site-packages"
+        packages.mkdir(parents=True, exist_ok=True)
+        text = repository.KERNEL.format(comment="", factor=factors[version], unused=0)
+        (packages / "sim_kernel.py").write_text(text)
+        return str(tmp_path / version / "bin" / "python")
+
+    monkeypatch.setattr("gate.codegen.wheels.environment", environment)
+    more = ["--wheels", "--versions", "0.1,0.2,0.3,0.4", "--code", "none", "--arm", f"path={rig.ROOT}"]
+    assert run(arguments(tmp_path, ["0.1", "0.4"], *more)) == 0
+    found = report(tmp_path)
+    assert (found["word"], found["suspects"], found["last_good"]) == ("found", ["0.3", "0.4"], "0.2")
+    skipped = next(step for step in found["steps"] if step["state"] == "skipped")
+    assert skipped["words"] == "flydsl 0.3 does not install: no such wheel"
+
+
+def test_machine_code_of_a_built_tree_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0])
+    assert run(arguments(tmp_path, hashes, "--code", "machine")) == 64
+    assert "--code machine compiles with the interpreter's flydsl" in capsys.readouterr().err
 
 
 def test_another_bisection_does_not_go_on_with_this_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
