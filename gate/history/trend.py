@@ -22,7 +22,7 @@ LAST = 400
 def trends(
     timeline: Timeline, *, last: int = LAST, least_effect: float = changes.LEAST_EFFECT, alpha: float = changes.ALPHA
 ) -> list[SeriesTrend]:
-    """Every series that has a point, slower changes first; of each the `last` runs are looked at."""
+    """Every series that has a point: changed ones first, those of the machine after the kernels', slower first; of each the `last` runs are looked at."""
     beside = _beside(timeline.series)
     gone_over = _breaks(timeline)
     found = []
@@ -52,9 +52,17 @@ def trends(
 
 
 def _worst_first(one: SeriesTrend) -> tuple[Any, ...]:
-    newest = one.changes[-1].ratio if one.changes else 1.0
-    series = one.series
-    return (not one.changes, -newest, series.op_type, series.shape_id, series.provider, series.contract)
+    newest = one.changes[-1] if one.changes else None
+    series, ratio = one.series, newest.ratio if newest is not None else 1.0
+    return (
+        newest is None,
+        newest is not None and newest.machine,
+        -ratio,
+        series.op_type,
+        series.shape_id,
+        series.provider,
+        series.contract,
+    )
 
 
 def _flat(logs: NDArray[np.float64], split: Sequence[changes.Split]) -> NDArray[np.float64]:

@@ -66,11 +66,10 @@ class Cost(NamedTuple):
 def gate(*argv: str) -> tuple[Cost, str]:
     """What a command cost, and the last line that it said."""
     begun = time.perf_counter()
-    code = f"import resource,sys\nfrom gate.cli import run\ncode = run({argv!r})\n"
-    code += (
-        "most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))\n"
-    )
-    code += "print(f'peak {most}', file=sys.stderr)\nsys.exit(code)"
+    code = f"import resource, sys\nfrom gate.cli import run\ncode = run({argv!r})\n"
+    code += "kinds = [resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]\n"
+    code += "peak, used = max(k.ru_maxrss for k in kinds), sum(k.ru_utime + k.ru_stime for k in kinds)\n"
+    code += "print(f'peak {peak} {used}', file=sys.stderr)\nsys.exit(code)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     seconds = time.perf_counter() - begun
     if done.returncode != 0:
