@@ -28,13 +28,16 @@ class Unsupported(Exception):
 
 
 def find_module(root: Path, names: list[str]) -> ModuleType:
-    """Import the first of `names` that the checkout has, there or anywhere below its kernels by the file's name."""
+    """Import the first of `names` that the checkout has, there or anywhere below its kernels by the file's name.
+
+    A name that several files have stands for none of them.
+    """
     for name in names:
         if root.joinpath(*name.split(".")).with_suffix(".py").is_file():
             return import_module(name)
     for name in names:
         found = sorted(root.glob(f"kernels/**/{name.rpartition('.')[2]}.py"))
-        if found:
+        if len(found) == 1:
             return import_module(".".join(found[0].relative_to(root).with_suffix("").parts))
     raise Unsupported(f"this checkout has no {names[0].replace('.', '/')}.py")
 

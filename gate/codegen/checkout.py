@@ -96,7 +96,7 @@ class Sources:
                 return found
         for name in names:
             found = sorted(self.root.glob(f"kernels/**/{name.rpartition('.')[2]}.py"))
-            if found:
+            if len(found) == 1:
                 return [found[0], *self._packages(found[0])]
         return []
 

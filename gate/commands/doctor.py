@@ -1,28 +1,85 @@
-"""`gate doctor`: says what is wrong with a GPU node and how to mend it."""
+"""`gate doctor`: what is wrong with a GPU node, with the calls of the providers, or with no cell left empty."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from gate.model.problem import Exit
+from gate.model.problem import Exit, Problem, WrongUsage
 from gate.replay.arms import parse_spec
 from gate.replay.node import Check, check_node
 
 SIGNS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-@click.command(short_help="Say what is wrong with a GPU node and how to mend it.")
+def contract_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of `--contracts` and `--matrix`."""
+    for option in (
+        click.option("--contracts", is_flag=True, help="Check what the providers call against the given checkouts."),
+        click.option("--matrix", is_flag=True, help="Print the table of ops by providers, without an empty cell."),
+        click.option("--aiter", metavar="DIR", type=FOLDER, help="A checkout of AITER."),
+        click.option("--flydsl", metavar="DIR", type=FOLDER, help="A checkout of FlyDSL."),
+        click.option("--ledgers", metavar="DIR", type=FOLDER, default="frozen_ledgers", help="The frozen ledgers."),
+        click.option("--results", metavar="DIR", type=FOLDER, multiple=True, help="With --matrix: measured results."),
+        click.option(
+            "--compiles", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
+            help="With --matrix: what tests/bench/provider_compiles.py wrote with --out.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.command(short_help="Say what is wrong with a GPU node or with the providers, and how to mend it.")
 @click.option("--head", metavar="SPEC", help="The head arm, as for replay.")
 @click.option("--base", metavar="SPEC", help="The base arm, as for replay.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The output folder to be used.")
+@click.option("--out", type=FOLDER, help="The output folder to be used.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def command(head: str | None, base: str | None, out: Path | None, as_json: bool) -> int:
-    """Check GPU, driver, torch, Triton, FlyDSL and paths as the workers would find them; exit 2 if a check is bad."""
+@contract_options
+def command(
+    head: str | None,
+    base: str | None,
+    out: Path | None,
+    as_json: bool,
+    contracts: bool,
+    matrix: bool,
+    aiter: Path | None,
+    flydsl: Path | None,
+    ledgers: Path,
+    results: tuple[Path, ...],
+    compiles: tuple[Path, ...],
+) -> int:
+    """Check GPU, driver, torch, Triton, FlyDSL and paths as the workers would find them; exit 2 if a check is bad.
+
+    With --contracts: every call that a provider makes of AITER and FlyDSL, against the signatures in a checkout's
+    source; nothing is imported. Exit 1 if a call has drifted, 2 if a checkout is unusable. With --matrix: for each op
+    and each provider whether it is wired, and what is known of it from checkouts, results and compiles given.
+    """
+    if contracts and matrix:
+        raise WrongUsage(Problem(what="--contracts and --matrix exclude each other", file="", fix="give one of them"))
+    if contracts:
+        from gate.commands import doctor_contracts
+
+        return doctor_contracts.report(aiter=aiter, flydsl=flydsl, ledgers=ledgers, as_json=as_json)
+    if matrix:
+        from gate.commands import doctor_matrix
+
+        checkouts = {"aiter": aiter, "flydsl": flydsl}
+        return doctor_matrix.report(ledgers, checkouts=checkouts, results=results, compiles=compiles)
+    if aiter or flydsl or results or compiles:
+        raise WrongUsage(Problem(what="these options need --contracts or --matrix", file="", fix="add one of them"))
+    return node(head, base, out, as_json=as_json)
+
+
+def node(head: str | None, base: str | None, out: Path | None, *, as_json: bool) -> int:
+    """The checks of this machine and of the arms' interpreters."""
     arms = {"head": parse_spec(head, side="head")}
     if base is not None:
         arms["base"] = parse_spec(base, side="base")

@@ -28,8 +28,8 @@ def call(*places: str, **arguments: Any) -> functools.partial[Any]:
     return prepared(function, arguments, name=places[0])
 
 
-def find(*places: str) -> Callable[..., Any]:
-    """The function at the first place that exists. Raises NoKernel, and what an import that fails otherwise raises."""
+def find(*places: str) -> Any:
+    """The function or class at the first place that exists. Raises NoKernel, and what an import that fails otherwise raises."""
     for place in places:
         module, _, name = place.partition(":")
         try:
@@ -40,7 +40,7 @@ def find(*places: str) -> Callable[..., Any]:
                 raise
             continue
         if callable(found):
-            return found  # type: ignore[no-any-return]
+            return found
     raise NoKernel(f"API changed: there is no {' or '.join(places)}")
 
 

@@ -22,6 +22,7 @@ CODE_WORDS = {"int8": "i8", "fp8": "fp8"}
 # FlyDSL's own rule for paged decode: two workgroups a compute unit of 256, partitions of 256 keys, four to eight.
 RESIDENT_GROUPS, PARTITION_KEYS = 512, 256
 FEWEST_PARTITIONS, MOST_PARTITIONS = 4, 8
+WINDOW_PAGE = 1024
 
 
 def _among(dtype: str, allowed: tuple[str, ...]) -> str:
@@ -122,7 +123,8 @@ def _flash(dtype: str, args: Args) -> Found:
         if name != "bf16" or width != 128:
             raise Refusal(f"window with {dtype} and width {width}: the kernel is written for bf16 and 128")
         sizes: dict[str, Constexpr] = {"batch": positive(args, "batch"), "heads": heads, "kv_heads": kv_heads}
-        return "swa", name, {**sizes, "head_dim": width, "left": int(args["window"]), "right": 0}
+        # A window of w keys holds the query's own; FlyDSL counts those before it.
+        return "swa", name, {**sizes, "head_dim": width, "left": int(args["window"]) - 1, "right": 0}
     shape: dict[str, Constexpr] = {"num_heads": heads, "head_dim": width, "causal": causal}
     if kv_heads != heads:
         shape["num_kv_heads"] = kv_heads
@@ -149,7 +151,12 @@ def _paged(dtype: str, args: Args) -> Found:
         "query_length": positive(args, "seq_q"),
     }
     if args.get("window"):
-        window = {"sliding_window": int(args["window"]), "max_context_partition_num": 4}
+        if block != WINDOW_PAGE:
+            raise Refusal(f"block_size={block}: the sliding-window kernel is written for pages of {WINDOW_PAGE}")
+        # A window of w keys holds the query's own; FlyDSL counts those before it.
+        before = int(args["window"]) - 1
+        parts = -(-(before + positive(args, "seq_q") - 1) // PARTITION_KEYS) + 1
+        window = {"sliding_window": before, "max_context_partition_num": parts}
         return "pa_decode_sliding", "bf16", {**PERSISTENT, **shape, **window}
     if block not in (16, 64):
         raise Refusal(f"block_size={block}: the kernel is written for pages of 16 and 64")
@@ -248,8 +255,8 @@ def _sorting(dtype: str, args: Args) -> Found:
 SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "rmsnorm": _norm("rmsnorm"),
     "layernorm": _norm("layernorm"),
-    "rmsnorm_bwd": _norm("rmsnorm_bwd"),
     "softmax": _norm("softmax"),
+    "rmsnorm_bwd": _norm("rmsnorm_bwd"),
     "fused_add_rmsnorm": _norm("rmsnorm_fused_add"),
     "layernorm_fused_add": _norm("layernorm_fused_add"),
     **{name: _coded(name) for name in CODED},

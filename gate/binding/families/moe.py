@@ -145,7 +145,11 @@ def _sorting(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
 
 
 def _reduction(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
-    modules = ("kernels.moe.moe_gemm_2stage.moe_reduce", "kernels.moe_gemm_2stage")
+    modules = (
+        "kernels.moe.moe_gemm_2stage.moe_reduce",
+        "kernels.moe.moe_gemm_2stage.reduction",
+        "kernels.moe_gemm_2stage",
+    )
     values = {**constexprs, "dtype_str": dtype}
     return (Part(modules=modules, builders=("compile_moe_reduction",), values=values),)
 

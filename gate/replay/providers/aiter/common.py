@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -45,12 +44,6 @@ def writes(made: Callable[[], Any]) -> Launch:
         made()
 
     return launch
-
-
-@functools.cache
-def shuffled_note() -> str:
-    """What every binding with shuffled weights says of its timed part."""
-    return "weights shuffled beforehand"
 
 
 def shuffled(weight: Any, tile: tuple[int, int] = (16, 16)) -> Any:

@@ -20,7 +20,7 @@ from gate.binding.families.ledger import SHAPES
 from gate.replay.environment import commit_of, package_commit, package_version
 from gate.replay.op import Case, Tensors
 from gate.replay.provider import KernelAdapter, Launch
-from gate.replay.providers.flydsl.canaries import CANARIES
+from gate.replay.providers.flydsl.canaries import CANARIES, Canary
 from gate.replay.providers.flydsl.streams import current_stream
 
 VARIABLE = "FLYDSL_CHECKOUT"
@@ -105,6 +105,11 @@ def built(case: Case) -> tuple[Built, ...]:
     return _built(key, str(place))
 
 
+def canary_for(op_type: str) -> Canary | None:
+    """The gate's own kernel of an op that no checkout is given for, or that checkouts have no kernel of."""
+    return CANARIES.get(op_type) if root() is None or op_type not in SHAPES else None
+
+
 NO_CHECKOUT = f"no FlyDSL checkout: set {VARIABLE}, or put one on the arm's path; wheels hold no kernels"
 
 
@@ -118,9 +123,9 @@ class CheckoutKernel(KernelAdapter):
     def supports(self, case: Case) -> str | None:
         if case.dtype not in self.dtypes:
             return f"flydsl {self.op_type} takes {', '.join(self.dtypes)}, not {case.dtype}"
-        canary = CANARIES.get(self.op_type)
+        canary = canary_for(self.op_type)
         try:
-            if root() is None and canary is not None:
+            if canary is not None:
                 return canary.refusal(case)
             refusal = None if self.when is None else self.when(case)
             if refusal is None:
@@ -133,8 +138,8 @@ class CheckoutKernel(KernelAdapter):
 
     def bound(self, case: Case, tensors: Tensors) -> Launch:
         """The launches of the case with these tensors. Raises Refusal or Unsupported."""
-        canary = CANARIES.get(self.op_type)
-        if root() is None and canary is not None:
+        canary = canary_for(self.op_type)
+        if canary is not None:
             return canary.bind(case, tensors)
         _, constants = chosen(case)
         given = self.give(case, tensors, constants)
@@ -142,8 +147,8 @@ class CheckoutKernel(KernelAdapter):
         return in_turn([ready(one, values) for one, values in zip(built(case), given, strict=True)], steps)
 
     def describe(self, case: Case) -> str:
-        canary = CANARIES.get(self.op_type)
-        if root() is None and canary is not None:
+        canary = canary_for(self.op_type)
+        if canary is not None:
             return canary.detail
         return ", then ".join([one.name for one in built(case)]) + (f"; {self.detail}" if self.detail else "")
 

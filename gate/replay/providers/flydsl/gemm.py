@@ -66,8 +66,3 @@ def blockscale_preshuffle_gemm(case: Case, tensors: Tensors, constants: Mapping[
     given = {"arg_c": tensors["out"], "arg_a": tensors["a"], "arg_b": layouts.shuffled(tensors["b"])}
     scales = {"arg_scale_a": tensors["scale_a"].t().contiguous(), "arg_scale_b": tensors["scale_b"]}
     return [{**given, **scales, "i32_m": case.dim("M"), "i32_n": case.dim("N")}]
-
-
-@checkout_kernel(op="batched_gemm", dtypes=("bf16", "f16", "int8", "fp4", "mixed_a16w4"))
-def batched_gemm(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
-    return [dict(tensors)]

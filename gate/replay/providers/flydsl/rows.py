@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gate.replay.op import Case, Tensors
@@ -53,7 +53,7 @@ def softmax(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given
 
 @checkout_kernel(op="vec_add", dtypes=FLOATS)
 def vec_add(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
-    return [dict(tensors)]
+    return [{"A": tensors["a"], "B": tensors["b"], "C": tensors["out"]}]
 
 
 @checkout_kernel(op="topk_gating_softmax", dtypes=FLOATS)
@@ -77,6 +77,21 @@ def moe_reduce(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Gi
     return [{**given, "i32_m_tokens": tokens, "m_tokens": tokens, "valid_mask": x}]
 
 
-@checkout_kernel(op="quant", dtypes=FLOATS)
-def quant(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
-    return [dict(tensors)]
+def _zeroed(case: Case, tensors: Tensors, given: Given) -> list[Callable[[], None] | None]:
+    """The sums of the weights are added to."""
+
+    def zero() -> None:
+        tensors["dweight"].zero_()
+
+    return [zero]
+
+
+@checkout_kernel(
+    op="rmsnorm_bwd",
+    dtypes=FLOATS,
+    between=_zeroed,
+    detail="one workgroup a row, dweight summed by atomics after zeroing",
+)
+def rmsnorm_bwd(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
+    given = {"Input": tensors["x"], "Gamma": tensors["weight"], "DY": tensors["dy"], "DX": tensors["dx"]}
+    return [{**given, "Rstd": tensors["rstd"].view(-1), "DWeight": tensors["dweight"], "m_in": case.dim("M")}]

@@ -56,6 +56,7 @@ def pa_decode(case: Case, tensors: Tensors) -> Launch:
         max_context_partition_num=parts,
         context_partition_size=PARTITION,
         compute_type=tensors["key_cache"].dtype,
+        query_scale=None,
         key_scale=tensors["key_scale"],
         value_scale=tensors["value_scale"],
         exp_sums=sums,

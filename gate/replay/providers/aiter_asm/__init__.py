@@ -1,0 +1,1 @@
+"""AITER's assembly kernels, where Python can ask for them."""

@@ -1,0 +1,1 @@
+"""Composable Kernel's products, where AITER lets Python ask for that backend."""
