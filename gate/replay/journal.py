@@ -52,6 +52,9 @@ def open_journal(
     path = folder / JOURNAL
     try:
         lines = read_lines(path)
+        if len(lines) == 1 and not resume:
+            # Nothing was measured yet, for instance because the GPU was taken: there is nothing to go on with.
+            lines = []
         if lines and not resume:
             raise _refuse(path, "already holds a run", "give --resume to go on with it, or another --out")
         if lines and lines[0].get("fingerprint") != header["fingerprint"]:
@@ -60,7 +63,7 @@ def open_journal(
     except BaseException:
         os.close(lock)
         raise
-    os.ftruncate(handle, sum(len(raw) for raw in whole_lines(path)))
+    os.ftruncate(handle, sum(len(raw) for raw in whole_lines(path)) if lines else 0)
     journal = Journal(folder, handle, lock)
     if not lines:
         journal.append(header)

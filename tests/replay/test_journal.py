@@ -72,3 +72,12 @@ def test_two_processes_cannot_hold_one_folder(tmp_path: Path) -> None:
     journal.close()
     again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
+
+
+def test_a_run_that_measured_nothing_yet_stands_in_nobodys_way(tmp_path: Path) -> None:
+    fill(tmp_path, 0)
+    other = {**HEADER, "session_id": "s2", "fingerprint": {"ledger": "b", "seed": None}}
+    journal, finished, in_force = open_journal(tmp_path, header=other, resume=False)
+    journal.close()
+    assert (finished, in_force) == ([], other)
+    assert read_lines(tmp_path / JOURNAL) == [other]
