@@ -23,6 +23,7 @@ from gate.profiling import repro, tools
 from gate.profiling.diagnose import Subject, diagnose
 from gate.replay.arms import ArmSpec
 from gate.replay.link import how_it_ended
+from gate.replay.machine import lock_gpu
 
 TRACE_FOLDER = "trace"
 TAIL = 300
@@ -59,10 +60,15 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     job = _repro(request, arm, environment)
     store.write_text(out / "repro.py", repro.script(job))
     command = [*watch.command, arm.python, str(out.resolve() / "repro.py"), *watch.after]
+    # Whoever measures on this GPU would feel the profiled program.
+    lock = lock_gpu(request.gpu) if request.device == "gpu" else None
     try:
         ran = tools.run(command, folder=out, environment=environment, timeout_s=request.timeout_s)
     except OSError as error:
         raise UnusableInput(Problem(what=f"cannot start: {error.strerror}", file=command[0])) from None
+    finally:
+        if lock is not None:
+            os.close(lock)
     return _read(request, watch, ran, version=tools.version(watch, environment), record=code.get(key or ""))
 
 

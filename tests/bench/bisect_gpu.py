@@ -27,6 +27,7 @@ from gate import store
 from gate.commands.bisect import bisect, options_of
 from gate.commands.bisect_asked import Gpu
 from gate.model.problem import GateError
+from gate.replay.machine import lock_gpu, visible_gpus
 from tests.bench.bisect_history import ARGS, ENTRYPOINT, History, calibrated, make
 from tests.factory import make_shape
 
@@ -123,6 +124,18 @@ class Run:
         print(f"{len(self.waiting)} histories not begun; {time.monotonic() - self.started:.1f} s", flush=True)
 
 
+def wait_for_gpu(seconds: float) -> None:
+    """Returns when nobody else measures on the GPU, or after `seconds`."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            os.close(lock_gpu(visible_gpus("1")[0]))
+            return
+        except GateError as error:
+            print(f"waiting: {error.problems[0]}", flush=True)
+            time.sleep(5)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--histories", type=int, default=20)
@@ -134,6 +147,8 @@ def main() -> None:
     parser.add_argument("--simulate", metavar="OPTIONS")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bisect-gpu-"))
+    if options.simulate is None:
+        wait_for_gpu(options.seconds)
     run = Run(options, folder)
 
     def end() -> None:
