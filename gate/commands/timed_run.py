@@ -99,6 +99,7 @@ def decide(job: TimedJob, frame: Frame) -> Decision:
     found = measure_all(job.out, work, job.timed, policy=frame.policy, judge=screen, resume=job.resume)
     write_rows(job.out, work, found)
     tell(found)
+    judged.warn(found.broken)
     code = timed_code.evidence(
         job.sources,
         work,

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -142,12 +143,13 @@ def test_the_time_that_was_granted_ends_it_and_resume_goes_on(ledgers: Path, slo
     assert journal(tmp_path, "replay")[: len(kept)] == kept
 
 
-def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Path) -> None:
-    before = (slow / "decision.json").read_bytes()
-    code, stderr = rig.call(rig.arguments(ledgers, slow, head=SLOW))
+def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(slow, out)
+    code, stderr = rig.call(rig.arguments(ledgers, out, head=SLOW))
     assert code == 2 and "already holds a run; give --resume" in stderr
-    assert (slow / "decision.json").read_bytes() == before
-    code, stderr = rig.call([*rig.arguments(ledgers, slow), "--resume"])
+    assert (out / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+    code, stderr = rig.call([*rig.arguments(ledgers, out), "--resume"])
     assert code == 2 and "holds another run: arms differ" in stderr
 
 
