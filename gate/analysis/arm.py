@@ -14,6 +14,8 @@ State = Literal["ok", "failed", "incorrect", "off", "absent", "unusable"]
 
 # Times of one row that differ by more than this factor cannot share a unit (ms against us is 1000).
 SAME_UNIT = 3.0
+# A row's median lies among its own visits, up to what rounding and a left-out visit do.
+AMONG_VISITS = 1.1
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -93,6 +95,8 @@ def _plain_time(outcome: AnyOutcome) -> float | None:
         return None
     if outcome.correct is None or outcome.timing_method is None or outcome.timing_method == "codegen":
         return None
+    if outcome.repeat_iters is not None and outcome.repeat_iters < 1:
+        return None
     return time if 0.0 < time < math.inf and low <= time <= high else None
 
 
@@ -108,6 +112,8 @@ def _fault(outcome: AnyOutcome) -> tuple[str, str] | None:
         return "not_verified", "correct is null"
     if outcome.timing_method is None:
         return "method_unknown", "timing_method is null"
+    if outcome.repeat_iters is not None and outcome.repeat_iters < 1:
+        return "not_repeated", f"repeat_iters is {outcome.repeat_iters}"
     assert time is not None
     return _unit_fault(outcome, time)
 
@@ -121,6 +127,9 @@ def _unit_fault(outcome: AnyOutcome, time: float) -> tuple[str, str] | None:
         middle = visits[len(visits) // 2]
         if not middle / 10 <= time <= middle * 10:
             return "unit_mismatch", f"median_us {time:g} is far from blocks_us ({middle:g})"
+        if not visits[0] / AMONG_VISITS <= time <= visits[-1] * AMONG_VISITS:
+            span = f"{visits[0]:g} to {visits[-1]:g}"
+            return "blocks_disagree", f"median_us {time:g} is not among its own blocks_us ({span})"
     return None
 
 

@@ -192,7 +192,14 @@ def _decision(
         standings=_standings(ledger, inputs.matrices, cells, found, plain),
         geomean_tests=tests,
         problems=told(
-            inputs.base.problems, inputs.head.problems, ledger, books, moved=moved, refused_design=refused_design
+            inputs.base.problems,
+            inputs.head.problems,
+            ledger,
+            books,
+            moved=moved,
+            policy=policy,
+            waivers=inputs.waivers,
+            refused_design=refused_design,
         ),
         waivers=tuple(_waiver(use) for use in uses),
         commands=phrases.commands(found, policy, confirmed=max(map(_processes, again.values()), default=0)),

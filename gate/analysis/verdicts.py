@@ -112,7 +112,8 @@ def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) 
 def session_reasons(base: AnyOutcome, head: AnyOutcome, *, moved: bool, checked: bool) -> tuple[str, ...]:
     """How two summaries came about. `moved`: the controls did; `checked`: there were enough of them to tell."""
     if base.session_id is not None and base.session_id == head.session_id:
-        return ("too_few_blocks",) if base.blocks_us else ("summaries_only",)
+        measured = base.blocks_us is not None or head.blocks_us is not None
+        return ("too_few_blocks",) if measured else ("summaries_only",)
     how = "separate_sessions" if base.session_id and head.session_id else "summaries_only"
     if moved:
         return "control_moved", how

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -13,7 +14,27 @@ from gate.model.problem import UnusableInput
 INPUT = click.Path(path_type=Path)
 
 
-@click.command("judge", short_help="Judge head results against base results over a ledger.")
+class Judge(click.Command):
+    """A command that leaves no earlier verdict standing in --out, however wrong its words are."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's; after a usage error the verdict of an earlier call is gone."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError:
+            for out in named(words, "--out"):
+                judged.clear(Path(out))
+            raise
+
+
+def named(words: list[str], option: str) -> list[str]:
+    """What the words give for an option, as `--option VALUE` or `--option=VALUE`."""
+    apart = [value for word, value in pairwise(words) if word == option]
+    return apart + [word.partition("=")[2] for word in words if word.startswith(f"{option}=")]
+
+
+@click.command("judge", cls=Judge, short_help="Judge head results against base results over a ledger.")
 @click.option("--ledger", type=INPUT, required=True, help="shape_ledger.jsonl, or a folder of <op>/shape_ledger.jsonl.")
 @click.option("--matrix", type=INPUT, required=True, help="baseline_matrix.yaml, or a folder with one per op.")
 @click.option("--base", type=INPUT, required=True, help="Results of the base commit, or a folder with one per op.")
@@ -27,6 +48,7 @@ INPUT = click.Path(path_type=Path)
     metavar="BASE HEAD",
     help="Base and head results of a session that settles suspects.",
 )
+@click.option("--arch", help="Which of several baselines of an op in a folder: the name of the folder it lies in.")
 @click.option("--out", type=INPUT, required=True, help="Folder for decision.json, regressions.jsonl and the texts.")
 @click.option(
     "--today",
@@ -42,6 +64,7 @@ def command(
     policy: Path | None,
     waivers: Path | None,
     confirm: tuple[Path, Path] | None,
+    arch: str | None,
     out: Path,
     today: datetime | None,
     as_json: bool,
@@ -54,6 +77,7 @@ def command(
     from gate.analysis.judge import judge
 
     day = (today or datetime.now(UTC)).date()
+    judged.clear(out)
     with judged.without_collector():
         try:
             inputs = judge_files.read_inputs(
@@ -64,6 +88,7 @@ def command(
                 policy=policy,
                 waivers=waivers,
                 confirm=confirm,
+                arch=arch,
                 today=day,
             )
         except UnusableInput as error:

@@ -24,28 +24,33 @@ from gate.model.waiver import Waiver
 T = TypeVar("T")
 
 
-def found(path: Path, name: str) -> list[Path]:
+def found(path: Path, name: str, *, arch: str | None = None) -> list[Path]:
     """`path` itself, or every `<op>/<name>` (or `<name>`) in a folder, in name order.
 
-    A folder of frozen ledgers holds results under `<op>/baselines/<arch or gpu>/`. Raises UnusableInput where an op
-    has several of them, as only one can be meant.
+    A folder of frozen ledgers holds results under `<op>/baselines/<arch or gpu>/`; `arch` is the name of the one that
+    is meant. Raises UnusableInput where an op has several of them and `arch` does not choose.
     """
     if not path.is_dir():
         return [path]
     direct = sorted([*path.glob(name), *path.glob(f"*/{name}")])
     if direct:
         return direct
-    frozen = sorted(path.glob(f"*/baselines/*/{name}"))
+    frozen = sorted(path.glob(f"*/baselines/{arch or '*'}/{name}"))
     ops = [file.parents[2].name for file in frozen]
     double = sorted({op for op in ops if ops.count(op) > 1})
     if double:
-        what = f"several baselines of {double[0]}"
-        raise UnusableInput(Problem(what=what, file=str(path), fix="name the file of the GPU that head ran on"))
+        names = ", ".join(file.parent.name for file in frozen if file.parents[2].name == double[0])
+        what = f"several baselines of {double[0]}: {names}"
+        raise UnusableInput(Problem(what=what, file=str(path), fix="name the one that head ran on with --arch"))
     return frozen
 
 
-def _each(path: Path, name: str, read: Callable[[Path], T]) -> list[T]:
-    files = found(path, name)
+def _each(path: Path, name: str, read: Callable[[Path], T], *, arch: str | None = None) -> list[T]:
+    files = found(path, name, arch=arch)
+    if not files and arch is not None:
+        names = sorted({file.parent.name for file in path.glob(f"*/baselines/*/{name}")})
+        fix = f"there are {', '.join(names)}" if names else f"expected <op>/baselines/{arch}/{name}"
+        raise UnusableInput(Problem(what=f"no {name} of {arch} in this folder", file=str(path), fix=fix))
     if not files:
         raise UnusableInput(Problem(what=f"no {name} in this folder", file=str(path), fix=f"expected <op>/{name}"))
     return [read(file) for file in files]
@@ -85,13 +90,13 @@ def read_measured(path: Path) -> MeasuredResults:
     return _one_run(_each(path, store.RESULTS_FILE, store.read_measured))
 
 
-def _measured(path: Path, read: bulk.Reader) -> Callable[[], MeasuredResults | Columns]:
+def _measured(path: Path, read: bulk.Reader, *, arch: str | None = None) -> Callable[[], MeasuredResults | Columns]:
     """Starts to read all results under `path`, as far as a judgement reads them; the call waits for them, as one run.
 
     Nothing is raised before that call, so that faults are told in the order of the inputs.
     """
     if path.is_dir():
-        return lambda: _joined([waiting() for waiting in _each(path, store.RESULTS_FILE, read)])
+        return lambda: _joined([waiting() for waiting in _each(path, store.RESULTS_FILE, read, arch=arch)])
     return read(path)
 
 
@@ -141,10 +146,14 @@ def read_inputs(
     waivers: Path | None,
     confirm: tuple[Path, Path] | None,
     today: date,
+    arch: str | None = None,
 ) -> Inputs:
-    """Everything a judgement needs, read. Raises UnusableInput for a file that cannot be used at all."""
+    """Everything a judgement needs, read; `arch` chooses among baselines.
+
+    Raises UnusableInput for a file that cannot be used at all.
+    """
     with bulk.reader() as read:
-        was, now = _measured(base, read), _measured(head, read)
+        was, now = _measured(base, read, arch=arch), _measured(head, read, arch=arch)
         again = None if confirm is None else (_measured(confirm[0], read), _measured(confirm[1], read))
         return Inputs(
             ledger=read_ledgers(ledger),

@@ -164,6 +164,39 @@ def test_base_may_be_a_folder_of_frozen_ledgers(tmp_path: Path, capsys: pytest.C
     assert "several baselines of rmsnorm" in capsys.readouterr().err
 
 
+def frozen(folder: Path, *arches: str) -> list[str]:
+    """The command line of a judgement whose base is a folder of frozen ledgers with baselines of these GPUs."""
+    command = lay_out(folder)
+    for arch in arches:
+        place = folder / "frozen" / "rmsnorm" / "baselines" / arch
+        place.mkdir(parents=True)
+        (place / "benchmark_results.jsonl").write_text((folder / "base.jsonl").read_text())
+    command[command.index("--base") + 1] = str(folder / "frozen")
+    return command
+
+
+def test_one_of_several_baselines_is_chosen_by_arch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = frozen(tmp_path, "gfx942", "gfx950")
+    assert run(command) == 2
+    told = capsys.readouterr().err
+    assert "several baselines of rmsnorm: gfx942, gfx950; name the one that head ran on with --arch" in told
+    assert run([*command, "--arch", "gfx950"]) == 0
+    assert run([*command, "--arch", "gfx90a"]) == 2
+    assert "no benchmark_results.jsonl of gfx90a in this folder; there are gfx942, gfx950" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [["--hed", "x"], ["--today", "yesterday"]])
+@pytest.mark.parametrize("joined", [True, False])
+def test_wrong_usage_leaves_no_earlier_verdict(tmp_path: Path, wrong: list[str], joined: bool) -> None:
+    command = lay_out(tmp_path)
+    assert run(command) == 0
+    if joined:
+        at = command.index("--out")
+        command[at : at + 2] = [f"--out={command[at + 1]}"]
+    assert run([*command, *wrong]) == 64
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_policy_explain_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "policy.toml").write_text("[thresholds]\nslower = 0.02\n")
     assert run(["policy", "explain", "--policy", str(tmp_path / "policy.toml")]) == 0

@@ -93,6 +93,7 @@ def is_plain(kind: Measured) -> bool:
         and kind.timing_method not in (None, "codegen", "cudagraph")
         and kind.stable is not False
         and kind.dispatch_bound is not True
+        and (kind.repeat_iters is None or kind.repeat_iters >= 1)
     )
 
 

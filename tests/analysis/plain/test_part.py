@@ -57,6 +57,7 @@ CHANGES: dict[str, list[Any]] = {
     "provider": ["flydsl", "triton", "ck"],
     "blocks_us": [((3.0, 3.1),) * 4, ((3.0,),) * 3, ()],
     "floor_us": [2.0],
+    "repeat_iters": [0, 1],
 }
 
 
