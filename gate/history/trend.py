@@ -22,7 +22,10 @@ LAST = 400
 def trends(
     timeline: Timeline, *, last: int = LAST, least_effect: float = changes.LEAST_EFFECT, alpha: float = changes.ALPHA
 ) -> list[SeriesTrend]:
-    """Every series that has a point: changed ones first, those of the machine after the kernels', slower first; of each the `last` runs are looked at."""
+    """Every series that has a point, of which the `last` runs are looked at.
+
+    Changed ones first, the kernels' before the machine's, and in both the slower ones first.
+    """
     beside = _beside(timeline.series)
     gone_over = _breaks(timeline)
     found = []

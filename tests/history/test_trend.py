@@ -59,6 +59,16 @@ def test_when_every_provider_moves_the_machine_did_it(tmp_path: Path) -> None:
     assert len(found) == 9 and all(machine for _, _, machine in found)
 
 
+def test_the_kernels_changes_come_before_those_of_the_machine(tmp_path: Path) -> None:
+    def times(number: int, shape: int, provider: str) -> float:
+        machine = 1.2 if shape == 1 and number >= 30 else 1.0
+        return machine * kernel_steps(number, shape, provider)
+
+    nights.fill(tmp_path, range(40), times)
+    found = [one for one in trends(nights.series_of(tmp_path)) if one.changes]
+    assert [one.changes[0].machine for one in found] == [False, True, True, True]
+
+
 def test_without_another_provider_nobody_can_say_whose_change_it_is(tmp_path: Path) -> None:
     nights.fill(tmp_path, range(40), kernel_steps)
     (change,) = one(tmp_path).changes
