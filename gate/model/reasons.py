@@ -92,7 +92,6 @@ SENTENCES: dict[str, str] = {
     "unusable_input": "an input could not be used as a whole",
     "synthetic_only": "only synthetic or diagnostic rows were measured, which never promote",
     "opaque_baseline": "the best baseline does not say what it ran, so it cannot carry a promotion",
-    "drifted": "slower than the pinned release by more than the policy allows, though no single step showed it",
     "clean": "every required row was compared and none is slower",
     "ledger_refused": "the ledger is not as it was frozen, or rows of it were refused; the problems name the files",
     "refused_rows": "result rows were refused while reading",
