@@ -2,7 +2,7 @@
 
 Triton compiles in the sizes of tiles, whether an integer is 1 or a multiple of 16, and whether a tensor is smaller than
 2 GiB. The provider itself says what it launches for a shape (`triton_worker.py` asks it), so a key is that of the
-shape's own arguments, but for sizes that choose no tile: of those a few stand for all.
+shape's own arguments, but for sizes that choose a tile by their power of two alone: one of those stands for all.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ ROW_OPS = (
         for kind in ("dynamic", "smooth")
     ),
 )
-# The size of an op that chooses no tile where it is large.
+# The size of an op that chooses a tile by the next power of two, or none.
 FREE: Mapping[str, str] = {**dict.fromkeys(ROW_OPS, "M"), "vec_add": "N", "fused_rope_cache": "seq_len"}
-# From here on a free size is one of two: a multiple of 16, or not.
-MANY = 256
-REPRESENTATIVES = (4096, 4097)
+# Smaller sizes are kept as they are.
+MANY = 16
 # No tensor of so few elements reaches 2 GiB, with its elements of 4 bytes.
 SMALL_ELEMENTS = 2**29
 
@@ -61,7 +60,7 @@ def _standing(op_type: str, args: dict[str, Constexpr]) -> dict[str, Constexpr]:
     value = args.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value <= MANY:
         return args
-    sizes = [size for size in args.values() if isinstance(size, int) and size > 0]
-    if math.prod(sizes) >= SMALL_ELEMENTS:
-        return args
-    return {**args, name: REPRESENTATIVES[0] if value % 16 == 0 else REPRESENTATIVES[1]}
+    power = 1 << (value - 1).bit_length()
+    found = {**args, name: power if value % 16 == 0 else power - 1}
+    sizes = [size for size in found.values() if isinstance(size, int) and size > 0]
+    return found if math.prod(sizes) < SMALL_ELEMENTS else args

@@ -42,9 +42,9 @@ def compiled(cases: list[CompileCase], folder: Path) -> dict[str, CodegenRecord]
     ("op_type", "args", "key"),
     [
         ("rmsnorm", {"M": 7, "N": 4096, "eps": 1e-5}, "rmsnorm/bf16/triton,M=7,N=4096,eps=1e-05"),
-        ("rmsnorm", {"M": 2048, "N": 3001}, "rmsnorm/bf16/triton,M=4096,N=3001"),
-        ("softmax", {"M": 257, "N": 128}, "softmax/bf16/triton,M=4097,N=128"),
-        ("vec_add", {"N": 2**20}, "vec_add/bf16/triton,N=4096"),
+        ("rmsnorm", {"M": 2048, "N": 3001}, "rmsnorm/bf16/triton,M=2048,N=3001"),
+        ("softmax", {"M": 257, "N": 128}, "softmax/bf16/triton,M=511,N=128"),
+        ("vec_add", {"N": 2**20 - 16}, "vec_add/bf16/triton,N=1048576"),
         # The tile of a product depends on its rows.
         ("gemm", {"M": 2048, "N": 512, "K": 64}, "gemm/bf16/triton,M=2048,N=512,K=64"),
         # Beyond 2 GiB a tensor is addressed in another way.
@@ -105,9 +105,9 @@ def test_a_shape_that_the_provider_refuses_or_lacks_says_why(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("op_type", "args", "name", "sizes"),
     [
-        ("rmsnorm", {"N": 128, "eps": 1e-5}, "M", (512, 4096)),
-        ("quant", {"N": 200, "out_dtype": "int8"}, "M", (301, 4097)),
-        ("vec_add", {}, "N", (4000, 4096)),
+        ("rmsnorm", {"N": 128, "eps": 1e-5}, "M", (4112, 8192)),
+        ("quant", {"N": 200, "out_dtype": "int8"}, "M", (5001, 8191)),
+        ("vec_add", {}, "N", (5008, 8192)),
     ],
 )
 def test_one_shape_stands_for_the_code_of_all_of_its_key(

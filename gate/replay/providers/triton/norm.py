@@ -18,13 +18,15 @@ from gate.replay.providers.triton.kernels import norm as kernels
 MAX_RESIDENT = 32768
 LOOP_BLOCK = 8192
 PROGRAM_ELEMENTS = 2048
+# Fewer programs than this leave compute units idle.
+FEW_PROGRAMS = 256
 ADD_BLOCK = 4096
 
 
 def resident(case: Case) -> dict[str, Any]:
-    """Options of a kernel that keeps whole rows in registers; short ones share a program, so that it moves some KB."""
+    """Options of a kernel that keeps whole rows in registers; many short ones share a program, so that it moves KBs."""
     block = triton.next_power_of_2(case.dim("N"))
-    rows = max(1, min(triton.next_power_of_2(case.dim("M")), PROGRAM_ELEMENTS // block))
+    rows = max(1, min(triton.next_power_of_2(case.dim("M")) // FEW_PROGRAMS, PROGRAM_ELEMENTS // block))
     return {"BLOCK": block, "ROWS": rows, "num_warps": row_warps(block * rows)}
 
 
