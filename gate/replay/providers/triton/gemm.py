@@ -92,8 +92,8 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     parts = locks = None
     if split > 1:
         place = str(out.device)
-        parts = tuning.workspace(triton.next_power_of_2(batch * split * m * n), torch.float32, place)
-        locks = tuning.workspace(max(LOCKS, triton.next_power_of_2(batch * count)), torch.int32, place)
+        parts = tuning.workspace("parts", batch * split * m * n, torch.float32, place)
+        locks = tuning.workspace("locks", max(LOCKS, batch * count), torch.int32, place)
     arguments = (left, right, tensors.get("scale_a"), tensors.get("scale_b"), out, parts, locks, m, n, k, split)
     options |= {"A": a, "B": b, "NATIVE": tiles.native_mx(), "JOIN": join}
     calls = [Call(function=kernels.product, arguments=arguments, grid=(count, split, batch), options=options)]

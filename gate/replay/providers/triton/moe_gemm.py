@@ -88,9 +88,11 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     slots, experts = sorted_slots(case, tensors["topk_ids"], config["BM"])
     rows, limit, native = len(experts), _limit(x, b), tiles.native_mx()
     place = str(x.device)
-    between = tuning.workspace(places * inter, x.dtype if limit else torch.bfloat16, place)
-    scales = tuning.workspace(places * triton.cdiv(inter, config["BN"]), torch.float32, place) if limit else None
-    parts = out if topk == 1 else tuning.workspace(places * wide, torch.bfloat16, place)
+    between = tuning.workspace("between", places * inter, x.dtype if limit else torch.bfloat16, place)
+    scales = (
+        tuning.workspace("scales", places * triton.cdiv(inter, config["BN"]), torch.float32, place) if limit else None
+    )
+    parts = out if topk == 1 else tuning.workspace("parts", places * wide, torch.bfloat16, place)
     common = {"A": a, "B": b, "NATIVE": native, **config}
     first = Call(
         function=kernels.gate_up,
@@ -106,8 +108,8 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     second = Call(
         function=kernels.down,
         arguments=(
-            between, tensors["w2"], scales if limit else tensors["scale_w2"], tensors["scale_w2"], tensors["topk_weights"], parts,
-            slots, experts, places, rows, wide, inter,
+            between, tensors["w2"], scales if limit else tensors["scale_w2"], tensors["scale_w2"],
+            tensors["topk_weights"], parts, slots, experts, places, rows, wide, inter,
         ),
         grid=(rows * triton.cdiv(wide, 128),),
         options={

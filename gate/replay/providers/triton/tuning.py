@@ -59,9 +59,15 @@ def units() -> int:
     return int(torch.cuda.get_device_properties(0).multi_processor_count)
 
 
+def workspace(role: str, elements: int, dtype: Any, place: str) -> Any:
+    """At least so many zeroed elements for one role in a launch, shared by all launches of this process in turn."""
+    return _workspace(role, int(triton.next_power_of_2(elements)), dtype, place)
+
+
 @functools.cache
-def workspace(elements: int, dtype: Any, place: str) -> Any:
-    """Zeroed device memory that all launches of this process share, one after the other."""
+def _workspace(role: str, elements: int, dtype: Any, place: str) -> Any:
+    # Kept for good, since recorded graphs hold its address; powers of two keep the sum below twice the largest.
+    del role
     return torch.zeros(elements, dtype=dtype, device=place)
 
 
