@@ -10,13 +10,15 @@ from gate.analysis import physics
 from gate.analysis.arm import Arm
 from gate.analysis.best import Best
 from gate.model.decision import Classification, CodeEvidence
+from gate.model.diagnosis import Diagnosis
 from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 from gate.model.shape import Shape
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One row to classify. `at_floor`: its time is mostly launch floor; `code` the machine-code comparison, if any."""
+    """One row to classify. `at_floor`: its time is mostly launch floor; `code` the machine-code comparison and
+    `profile` what a profiler saw of the candidate, if any."""
 
     shape: Shape
     head: Arm
@@ -24,6 +26,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     at_floor: bool = False
     code: CodeEvidence | None = None
+    profile: Diagnosis | None = None
 
     @property
     def outcome(self) -> AnyOutcome | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
 
 import msgspec
 
 from gate.analysis import controls as control_arm
-from gate.analysis import decide, design, environment, findings, geomean_gate, phrases, summary
-from gate.analysis import standings as standing_groups
+from gate.analysis import decide, design, findings, geomean_gate, phrases, summary, whole
 from gate.analysis.book import Book, open_book
 from gate.analysis.case import Case
 from gate.analysis.cells import Cell, lay_out
@@ -20,8 +18,10 @@ from gate.analysis.plain import part
 from gate.analysis.plain.columns import AnyResults, Columns
 from gate.analysis.plain.part import Part
 from gate.analysis.problems import told
+from gate.analysis.profiled import Profiles, usable
 from gate.analysis.rows import Row, is_hot, judge_rows, pair_of
-from gate.model.decision import VERDICTS, CodeEvidence, Decision, Environment, GeomeanTest, RowFinding, Standing
+from gate.model.decision import CodeEvidence, Decision, RowFinding
+from gate.model.diagnosis import Diagnosis
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.policy import Policy
@@ -32,7 +32,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a judgement depends on.
 
     `matrices` by op_type; `code` the machine-code comparison by shape_id; `confirm` the base and head results of a
-    fresh session that settles suspects.
+    fresh session that settles suspects; `profiles` what a profiler saw, by shape_id and provider.
     """
 
     ledger: Ledger
@@ -44,6 +44,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     waivers: tuple[Waiver, ...] = ()
     code: Mapping[str, CodeEvidence] = {}
     confirm: tuple[AnyResults, AnyResults] | None = None
+    profiles: Profiles = {}
 
 
 def judge(inputs: Inputs) -> Decision:
@@ -60,7 +61,8 @@ def _plain(inputs: Inputs) -> Part | None:
     """The shapes that can be judged as columns, where both runs were read as such."""
     if not isinstance(inputs.base, Columns) or not isinstance(inputs.head, Columns):
         return None
-    singled_out = [*(waiver.shape_id for waiver in inputs.waivers), *inputs.code]
+    profiled = (shape_id for shape_id, _ in inputs.profiles)
+    singled_out = [*(waiver.shape_id for waiver in inputs.waivers), *inputs.code, *profiled]
     return part.part(
         inputs.ledger,
         inputs.matrices,
@@ -88,7 +90,8 @@ def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
         confirm=again,
     )
     rows, uses = findings.apply_waivers(cells, rows, inputs.waivers, today=inputs.today)
-    found = _findings(cells, rows, inputs, floors)
+    profiles, of_no_use = usable(inputs.profiles, cells)
+    found = _findings(cells, rows, inputs, floors, profiles)
     if plain is not None:
         found = part.in_ledger_order(plain.findings(ledger, policy=policy, controls=moved), found, plain.mask)
     assert len(found) == len(ledger.shapes), "one finding per ledger row"
@@ -103,11 +106,16 @@ def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
         uses=uses,
         books=(base, head),
         again=again,
+        of_no_use=of_no_use,
     )
 
 
 def _findings(
-    cells: Sequence[Cell], rows: Sequence[Row], inputs: Inputs, floors: Mapping[str, float]
+    cells: Sequence[Cell],
+    rows: Sequence[Row],
+    inputs: Inputs,
+    floors: Mapping[str, float],
+    profiles: Mapping[str, Diagnosis],
 ) -> tuple[RowFinding, ...]:
     policy = inputs.policy
     result = []
@@ -120,6 +128,7 @@ def _findings(
             policy=policy,
             at_floor=summary.near_floor(cell.head_arm.outcome, floors, policy),
             code=inputs.code.get(cell.shape.shape_id),
+            profile=profiles.get(cell.shape.shape_id),
         )
         classified = classify(case, hot=is_hot(cell.shape, policy))
         result.append(findings.finding(cell, row, best, classified, policy=policy, code=inputs.code))
@@ -152,15 +161,16 @@ def _decision(
     uses: tuple[WaiverUse, ...],
     books: tuple[Book, Book],
     again: Mapping[str, Pair],
+    of_no_use: tuple[str, ...],
 ) -> Decision:
     policy = inputs.policy
     tests = geomean_gate.tests(cells, rows, policy)
-    counts = _counts(found)
+    counts = whole.counts(found)
     required = sum(1 for row in rows if row.required) + (plain.size if plain else 0)
     cover = decide.coverage(counts, required=required, policy=policy)
     tested = sum(1 for row in rows if row.estimate is not None and row.estimate.kind == "blocks")
     refused_design = design.refusal(policy, n_tests=tested) if tested else None
-    methods = _methods(cells) | (plain.methods() if plain else frozenset())
+    methods = whole.methods(cells) | (plain.methods() if plain else frozenset())
     codegen = methods == {"codegen"}
     some = plain is not None and plain.size > 0
     facts = decide.Facts(
@@ -187,9 +197,9 @@ def _decision(
         coverage=cover,
         geomean=outcome.standing,
         rows=found,
-        environment=_environment(cells, books, plain),
+        environment=whole.environment(cells, books, plain),
         controls=() if codegen else moved.movements,
-        standings=_standings(ledger, inputs.matrices, cells, found, plain),
+        standings=whole.standings(ledger, inputs.matrices, cells, found, plain),
         geomean_tests=tests,
         problems=told(
             inputs.base.problems,
@@ -200,75 +210,10 @@ def _decision(
             policy=policy,
             waivers=inputs.waivers,
             refused_design=refused_design,
-        ),
-        waivers=tuple(_waiver(use) for use in uses),
-        commands=phrases.commands(found, policy, confirmed=max(map(_processes, again.values()), default=0)),
+        )
+        + of_no_use,
+        waivers=tuple(whole.waiver(use) for use in uses),
+        commands=phrases.commands(found, policy, confirmed=max(map(whole.processes, again.values()), default=0)),
         policy=msgspec.to_builtins(policy),
-        error_rates={} if codegen else _error_rates(policy, tested, tests),
+        error_rates={} if codegen else whole.error_rates(policy, tested, tests),
     )
-
-
-def _environment(cells: Sequence[Cell], books: tuple[Book, Book], plain: Part | None) -> Environment:
-    names = frozenset(cell.candidate for cell in cells) | (plain.candidates() if plain else frozenset())
-    stacks = [environment.Stacks.of(book, names) for book in books]
-    if plain is not None:
-        stacks = [own.both(more) for own, more in zip(stacks, plain.stacks(names), strict=True)]
-    return environment.compare(stacks[0], stacks[1])
-
-
-def _standings(
-    ledger: Ledger,
-    matrices: Mapping[str, Matrix],
-    cells: Sequence[Cell],
-    found: Sequence[RowFinding],
-    plain: Part | None,
-) -> tuple[Standing, ...]:
-    against = standing_groups.Against()
-    for op in dict.fromkeys(shape.op_type for shape in ledger.shapes):
-        for provider in matrices[op].baselines if op in matrices else ():
-            against.pin(provider)
-    if plain is not None:
-        part.add_standings(plain, [finding.weight for finding in found], against)
-    return standing_groups.standings(found, standing_groups.against_each(cells, against))
-
-
-def _processes(pair: Pair) -> int:
-    labels = None if pair.head.outcome is None else pair.head.outcome.block_process
-    return len(set(labels)) if labels else 1
-
-
-def _methods(cells: Sequence[Cell]) -> frozenset[str | None]:
-    """How the candidate's usable rows were measured, in base or head; codegen is machine code without a time."""
-    return frozenset(
-        arm.outcome.timing_method
-        for cell in cells
-        for arm in (cell.base_arm, cell.head_arm)
-        if arm.state == "ok" and arm.outcome is not None
-    )
-
-
-def _counts(found: Iterable[RowFinding]) -> dict[str, int]:
-    counts = dict.fromkeys(VERDICTS, 0)
-    total = 0
-    for finding in found:
-        counts[finding.verdict] += 1
-        total += 1
-    assert sum(counts.values()) == total
-    return {**counts, "total": total}
-
-
-def _waiver(use: WaiverUse) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(use.waiver)
-    return {"state": use.state, "ratio": use.ratio, **fields}
-
-
-def _error_rates(policy: Policy, tested: int, tests: Sequence[GeomeanTest]) -> dict[str, Any]:
-    return {
-        "rows_tested_on_blocks": tested,
-        "screen_false_discovery_rate": policy.screen.fdr,
-        "screen_rate_per_look": policy.screen.fdr / len(policy.screen.looks),
-        "confirm_chance_of_any_false_regression": policy.confirm.alpha,
-        "confirm_rate_per_look": policy.confirm.alpha / len(policy.confirm.processes),
-        "geomean_tests": len(tests),
-        "geomean_chance_of_a_false_alarm_each": policy.geomean.alpha,
-    }

@@ -48,6 +48,7 @@ def named(words: list[str], option: str) -> list[str]:
     metavar="BASE HEAD",
     help="Base and head results of a session that settles suspects.",
 )
+@click.option("--profiles", type=INPUT, help="Folder with diagnosis.json files of gate profile, as evidence.")
 @click.option("--arch", help="Which of several baselines of an op in a folder: the name of the folder it lies in.")
 @click.option("--out", type=INPUT, required=True, help="Folder for decision.json, regressions.jsonl and the texts.")
 @click.option(
@@ -64,6 +65,7 @@ def command(
     policy: Path | None,
     waivers: Path | None,
     confirm: tuple[Path, Path] | None,
+    profiles: Path | None,
     arch: str | None,
     out: Path,
     today: datetime | None,
@@ -88,6 +90,7 @@ def command(
                 policy=policy,
                 waivers=waivers,
                 confirm=confirm,
+                profiles=profiles,
                 arch=arch,
                 today=day,
             )

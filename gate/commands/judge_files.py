@@ -8,11 +8,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from gate import bulk, store
 from gate.analysis.judge import Inputs
 from gate.analysis.plain import columns
 from gate.analysis.plain.columns import Columns
 from gate.analysis.policy_text import policy_from, waivers_from
+from gate.model.diagnosis import Diagnosis
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.outcome import MeasuredResults, Results
@@ -22,6 +25,7 @@ from gate.model.shape import Shape
 from gate.model.waiver import Waiver
 
 T = TypeVar("T")
+DIAGNOSIS_FILE = "diagnosis.json"
 
 
 def found(path: Path, name: str, *, arch: str | None = None) -> list[Path]:
@@ -136,6 +140,28 @@ def read_waivers(path: Path | None) -> tuple[Waiver, ...]:
     return () if path is None else waivers_from(store.read_toml(path), file=str(path))
 
 
+def read_profiles(path: Path) -> dict[tuple[str, str], Diagnosis]:
+    """Every diagnosis.json below `path` by shape_id and provider.
+
+    Raises UnusableInput if there is none, one is no diagnosis, or two are of one row.
+    """
+    profiles: dict[tuple[str, str], Diagnosis] = {}
+    for file in [path] if path.is_file() else sorted(path.rglob(DIAGNOSIS_FILE)):
+        try:
+            one = msgspec.json.decode(store.read_document(file), type=Diagnosis)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            fix = "make it again with gate profile"
+            raise UnusableInput(Problem(what=f"not a diagnosis: {error}", file=str(file), fix=fix)) from None
+        if (one.shape_id, one.provider) in profiles:
+            what = f"a second diagnosis of {one.shape_id} of {one.provider}"
+            raise UnusableInput(Problem(what=what, file=str(file), fix="keep the one of head"))
+        profiles[one.shape_id, one.provider] = one
+    if not profiles:
+        fix = "run gate profile with --out here"
+        raise UnusableInput(Problem(what=f"no {DIAGNOSIS_FILE} in this folder", file=str(path), fix=fix))
+    return profiles
+
+
 def read_inputs(
     *,
     ledger: Path,
@@ -146,6 +172,7 @@ def read_inputs(
     waivers: Path | None,
     confirm: tuple[Path, Path] | None,
     today: date,
+    profiles: Path | None = None,
     arch: str | None = None,
 ) -> Inputs:
     """Everything a judgement needs, read; `arch` chooses among baselines.
@@ -163,5 +190,6 @@ def read_inputs(
             policy=read_policy(policy),
             waivers=read_waivers(waivers),
             confirm=None if again is None else (again[0](), again[1]()),
+            profiles={} if profiles is None else read_profiles(profiles),
             today=today,
         )

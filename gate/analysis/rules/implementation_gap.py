@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate.analysis import physics
+from gate.analysis import physics, profiled
 from gate.analysis.case import Case, Category
 from gate.analysis.fast_path import fast_path
 
@@ -11,12 +11,16 @@ ROW_PARALLEL = frozenset({"rmsnorm", "layernorm", "softmax"})
 
 
 def rule(case: Case) -> Category | None:
-    """A slow path, or an idle GPU while the best baseline is faster."""
+    """A slow path, several kernels a call, or an idle GPU while the best baseline is faster."""
     path = fast_path(case.shape, case.outcome)
     if path is not None and not path.taken:
         return Category(name="implementation_gap", evidence=f"{path.evidence}; {case.behind}", likely_fix=path.remedy)
-    idle = _idle(case)
-    if idle is None:
+    seen = profiled.of_launches(case.profile)
+    if "kernels a call" in seen:
+        fix = "fuse the kernels of a call, or fold the small ones into the large one"
+        return Category(name="implementation_gap", evidence=f"{seen}; {case.behind}", likely_fix=fix)
+    idle = seen or _idle(case)
+    if not idle:
         return None
     return Category(
         name="implementation_gap", evidence=f"{idle}; {case.behind}", likely_fix="split a row over several workgroups"
