@@ -94,6 +94,11 @@ class Reader:
         with self._naming_files():
             return self._db.sql(sql, params=list(parameters)).to_arrow_reader(files.GROUP_ROWS).read_all()
 
+    def keep(self, name: str, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Keeps the rows of a query as a table, for further queries that would read the files again."""
+        with self._naming_files():
+            self._db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql}", list(parameters))
+
     def register(self, name: str, columns: pa.Table) -> None:
         """Makes columns at hand a table of the queries."""
         self._db.register(name, columns)

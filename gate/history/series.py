@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gate.history.query import IDENTITY, USABLE, Reader, where
 from gate.model.history import Points, Run, Series, Wanted
 
+_CHECKED = ("benchmark_status", "correct")
 _ID = f"hash({', '.join(IDENTITY)})"
 
 
@@ -60,8 +61,14 @@ def timeline(reader: Reader, wanted: Wanted, *, runs: Sequence[Run]) -> Timeline
     numbers = pa.table({"key": [run.key for run in ordered], "number": np.arange(len(ordered), dtype=np.int64)})
     reader.register("run_numbers", numbers)
     condition, values = where(wanted)
+    rows = "history"
+    if wanted.shapes:
+        # So few rows are read once; all rows would not fit.
+        names = ", ".join((*IDENTITY, "dtype", "args", "run_key", "candidate_commit", "median_us", *_CHECKED))
+        reader.keep("picked", f"SELECT {names} FROM history WHERE {condition}", values)
+        rows, condition, values = "picked", "true", []
     found = reader.arrow(
-        f"SELECT {_ID} AS id, number, ln(median_us) AS log FROM history JOIN run_numbers ON run_key = key "
+        f"SELECT {_ID} AS id, number, ln(median_us) AS log FROM {rows} JOIN run_numbers ON run_key = key "
         f"WHERE {USABLE} AND {condition} ORDER BY id, number",
         values,
     )
@@ -69,10 +76,10 @@ def timeline(reader: Reader, wanted: Wanted, *, runs: Sequence[Run]) -> Timeline
     ids, number, logs = columns[0], columns[1], columns[2]
     once = _measured_once(ids, number)
     starts, present = _bounds(ids[once])
-    known = _series(reader, condition, values)
+    known = _series(reader, rows, condition, values)
     return Timeline(
         runs=ordered,
-        commits=_commits(reader, condition, values),
+        commits=_commits(reader, rows, condition, values),
         series=tuple(known[one] for one in present),
         starts=starts,
         run=number[once],
@@ -106,14 +113,14 @@ def _doubled(ids: NDArray[Any], number: NDArray[np.int64], present: Sequence[int
     return tuple(len(runs.get(one, ())) for one in present)
 
 
-def _series(reader: Reader, condition: str, values: Sequence[Any]) -> dict[int, Series]:
+def _series(reader: Reader, source: str, condition: str, values: Sequence[Any]) -> dict[int, Series]:
     names = ", ".join(f"any_value(coalesce({name}, ''))" for name in (*IDENTITY, "dtype", "args"))
-    rows = reader.rows(f"SELECT {_ID} AS id, {names} FROM history WHERE {USABLE} AND {condition} GROUP BY id", values)
+    rows = reader.rows(f"SELECT {_ID} AS id, {names} FROM {source} WHERE {USABLE} AND {condition} GROUP BY id", values)
     fields = (*IDENTITY, "dtype", "args")
     return {row[0]: Series(**dict(zip(fields, row[1:], strict=True))) for row in rows}
 
 
-def _commits(reader: Reader, condition: str, values: Sequence[Any]) -> dict[str, str]:
+def _commits(reader: Reader, source: str, condition: str, values: Sequence[Any]) -> dict[str, str]:
     """The candidate's commit of each run."""
-    sql = f"SELECT run_key, max(candidate_commit) FROM history WHERE {condition} GROUP BY run_key"
+    sql = f"SELECT run_key, max(candidate_commit) FROM {source} WHERE {condition} GROUP BY run_key"
     return {key: commit or "" for key, commit in reader.rows(sql, values)}
