@@ -47,7 +47,7 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     def matrix(self) -> dict[str, list[dict[str, str]]]:
         """The matrix of a GitHub Actions job."""
         used = [one for one in self.shards if one.shapes]
-        return {"include": [{"shard": one.shard, "name": one.shard.replace("/", " of ")} for one in used]}
+        return {"include": [{"shard": one.shard, "name": one.shard.replace("/", "-of-")} for one in used]}
 
 
 def make(

@@ -142,7 +142,7 @@ def test_measured_costs_balance_the_shards(ran: Path, tmp_path: Path, capsys: py
     assert sorted(len(shard["shapes"]) for shard in plan["shards"]) == [1, 7]
     told = capsys.readouterr()
     assert f"{len(every)} of {len(every)} shapes at measured cost" in told.err
-    assert json.loads(told.out) == {"include": [{"shard": "1/2", "name": "1 of 2"}, {"shard": "2/2", "name": "2 of 2"}]}
+    assert json.loads(told.out) == {"include": [{"shard": "1/2", "name": "1-of-2"}, {"shard": "2/2", "name": "2-of-2"}]}
     assert plan["estimates"]["1"] > plan["estimates"]["2"]
 
 
