@@ -36,6 +36,7 @@ ELEMENT_BYTES: dict[str, float] = {
     "f32": 4, "fp32": 4, "float32": 4, "bf16": 2, "f16": 2, "fp16": 2, "float16": 2, "bfloat16": 2,
     "fp8": 1, "int8": 1, "i8": 1, "fp4": 0.5, "int4": 0.5, "mxfp4": 0.5,
 }  # fmt: skip
+NORMS, CODED = ("rmsnorm", "layernorm"), ("dynamic", "smooth")
 COLD = frozenset({"cold_hbm", "l2_flushed_graph"})
 
 
@@ -55,6 +56,11 @@ def gpu(name: str | None) -> Gpu | None:
 
 def _rows(args: Mapping[str, Any], size: float) -> Work:
     return Work(bytes=2 * args["M"] * args["N"] * size)
+
+
+def _passes(whole: int, *, codes: int = 0) -> Callable[[Mapping[str, Any], float], Work]:
+    """Rows of which `whole` tensors of M by N pass in the op's dtype, and `codes` of one byte an element."""
+    return lambda args, size: Work(bytes=args["M"] * args["N"] * (whole * size + codes))
 
 
 def _gemm(args: Mapping[str, Any], size: float) -> Work:
@@ -90,6 +96,12 @@ MODELS: dict[str, Callable[[Mapping[str, Any], float], Work]] = {
     "rmsnorm": _rows,
     "layernorm": _rows,
     "softmax": _rows,
+    "quant": _passes(1, codes=1),
+    "fused_add_rmsnorm": _passes(4),
+    "layernorm_fused_add": _passes(4),
+    "rmsnorm_bwd": _passes(3),
+    **{f"{norm}_{kind}quant": _passes(1, codes=1) for norm in NORMS for kind in CODED},
+    **{f"{norm}_fused_add_{kind}quant": _passes(3, codes=1) for norm in NORMS for kind in CODED},
     "gemm": _gemm,
     "vec_add": _vec_add,
     "topk_gating_softmax": _topk_gating,

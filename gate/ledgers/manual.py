@@ -9,7 +9,7 @@ import msgspec
 
 from gate.ledgers.draft import Draft, row_major
 from gate.ledgers.known import unknown
-from gate.ledgers.ops.norms import EPS
+from gate.ledgers.ops.norms import CODES, EPS, STREAMS
 from gate.ledgers.ops.point import size
 from gate.ledgers.positions import entry_lines
 from gate.model.problem import Problem
@@ -17,8 +17,8 @@ from gate.model.shape import DTYPES, ArgValue, Source, Stage, fault
 
 # The ops a probe of two sizes describes, and what their shapes hold besides.
 TWO_SIZED: dict[str, dict[str, ArgValue]] = {
-    "layernorm": {"eps": EPS},
-    "quant": {"out_dtype": "int8"},
+    **{op: {"eps": EPS, **(CODES if op.endswith("quant") else {})} for op in STREAMS},
+    "quant": CODES,
     "rmsnorm": {"eps": EPS},
     "softmax": {},
 }
