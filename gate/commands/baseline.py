@@ -162,10 +162,7 @@ def _write(
     faults: list[Problem],
     policy: Policy | None = None,
 ) -> None:
-    """Looks at every op first and writes only if none is refused; drift is looked for if there is a policy.
-
-    Raises Refused, UnusableInput.
-    """
+    """Looks at every op first, at its drift if there is a policy, and writes if none is refused. Raises Refused."""
     ready: list[tuple[Place, Provenance, bytes]] = []
     for offer in offered:
         own = promotion.faults(offer)

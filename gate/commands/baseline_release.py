@@ -110,10 +110,11 @@ def drift_command(
     for offer in offered:
         pins = pins_of(known[offer.op_type], offer, name=name, release=release)
         if not pins:
-            say(f"{offer.op_type}: no release is pinned for this machine", err=True)
+            why = "no release is pinned for this machine" if offer.timed else f"{offer.candidate} has no time here"
+            say(f"{offer.op_type}: {why}", err=True)
         found += [(pins[-1].folder.name, against(pins[-1], known[offer.op_type], offer, policy))] if pins else []
     if not found:
-        what = "no op has a pinned release" if release is None else f"no op has a release {release}"
+        what = "no op can be held against a release" + (f" {release}" if release else "")
         raise UnusableInput(Problem(what=what, file=str(root), fix="'gate baseline pin --release NAME' pins one"))
     if as_json:
         say_json([{"release": name, **msgspec.to_builtins(one)} for name, one in found])
@@ -179,5 +180,7 @@ def drift_faults(op: Op, offer: Offer, *, name: str | None, policy: Policy) -> l
     if not pins:
         return []
     found = against(pins[-1], op, offer, policy)
+    if found.state == "unjudged":
+        say(f"{offer.op_type}: not held against release {pins[-1].folder.name}: {found.why}", err=True)
     fix = "--accept-drift takes it over on purpose"
     return [Problem(what=what, file=offer.op_type, fix=fix) for what in sentences(found, pins[-1].folder.name)]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gate import store
@@ -147,7 +148,7 @@ def test_without_a_release_nothing_is_said_to_be_fine(desk: Desk) -> None:
     assert code == 2 and "rmsnorm: no release is pinned for this machine" in error
     assert pin(desk)[0] == 0
     code, error = drift(desk, later(desk, "again"), "--release", "v9")
-    assert code == 2 and "no op has a release v9" in error
+    assert code == 2 and "no op can be held against a release v9" in error
 
 
 def test_the_release_pinned_last_is_the_one_unless_another_is_named(desk: Desk) -> None:
@@ -219,3 +220,41 @@ def test_validate_knows_a_provenance_and_each_line_that_breaks_it(desk: Desk) ->
     assert code == 2
     assert "provenance.jsonl:2:" in error and "provenance.jsonl:3:" in error and "is already on line 1" in error
     assert desk.call("validate", str(desk.ledgers))[0] == 2, "a file of that name is never skipped"
+
+
+def test_a_run_that_timed_nothing_is_no_verdict(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    nothing: dict[str, Any] = {"benchmark_status": "skipped", "median_us": None, "blocks_us": None}
+    source = later(desk, "spared")
+    rows = store.read_results(source / "head" / store.RESULTS_FILE).outcomes
+    store.write_jsonl(source / "head" / store.RESULTS_FILE, [msgspec.structs.replace(row, **nothing) for row in rows])
+    code, error = drift(desk, source)
+    assert code == 2 and "rmsnorm: flydsl has no time here" in error
+
+
+def test_only_the_rows_that_were_timed_count_and_their_number_is_shown(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    source = later(desk, "some", factors={5: 1.09})
+    path = source / "head" / store.RESULTS_FILE
+    kept = {shape.shape_id for shape in LEDGER.shapes[3:]}
+    store.write_jsonl(path, [row for row in store.read_results(path).outcomes if row.shape_id in kept])
+    assert drift(desk, source)[0] == 1 and "3 of 6" in desk.out
+
+
+def test_a_promotion_without_controls_says_that_it_was_held_against_nothing(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    base, night = (build.run(LEDGER, seed=seed, candidate_commit=NEXT, rivals={}) for seed in (31, 32))
+    source = desk.measured("alone", night, base)
+    assert desk.judged(source) == 0
+    code, error = desk.promote(source, commit=NEXT)
+    assert code == 0
+    assert f"rmsnorm: not held against release {RELEASE}: fewer than 2 untouched baselines" in error
+
+
+def test_a_release_is_not_taken_for_the_base_of_a_judgement(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    source = later(desk, "later", k=None)
+    argv = ["judge", "--ledger", str(desk.ledgers), "--matrix", str(desk.ledgers), "--base", str(desk.ledgers)]
+    out = source / "decision"
+    assert run([*argv, "--head", str(source / "head"), "--out", str(out), "--today", DAY]) == 0
+    assert json.loads((out / "decision.json").read_text())["environment"]["base"]["candidate_commit"] == SHA
