@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from gate.replay import integrity
+from gate.replay import integrity, scratch
 from gate.replay.device import CaptureFailed, Device, KernelTime
 from gate.replay.integrity import Finding
 from gate.replay.op import Case, Op, Tensors
@@ -49,7 +49,8 @@ class Cell:
         self.inputs = self.op.inputs(case, device, copies, self.seed)
         self.outputs = self._no_outputs()
         self.outputs.allocate(copies)
-        self.states = [self.adapter.prepare(case, self._slices(index)) for index in range(copies)]
+        with scratch.pieces(device.scratch):
+            self.states = [self.adapter.prepare(case, self._slices(index)) for index in range(copies)]
 
     def _no_outputs(self) -> Outputs:
         return Outputs(device=self.device, op=self.op, case=self.case, inputs=self.inputs)

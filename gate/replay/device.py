@@ -85,6 +85,10 @@ class Memory(Protocol):
         """An uninitialised tensor (copies, *shape); each copy is contiguous and aligned on 256 bytes."""
         ...
 
+    def scratch(self, elements: int, kind: Any) -> Any:
+        """A flat zeroed tensor; `kind` is a dtype of the tensors' own library."""
+        ...
+
     def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
         """Fills the tensor with N(0, scale^2) values, different in every copy, and returns it.
 

@@ -40,6 +40,11 @@ class SimMemory:
         self._allocated += size
         return np.empty((copies, *shape), dtype=kind)
 
+    def scratch(self, elements: int, kind: Any) -> Any:
+        flat = np.empty(elements, kind) if self._taken is None else self._from_room(elements, np.dtype(kind))
+        flat.fill(0)
+        return flat
+
     def _from_room(self, count: int, kind: Any) -> Any:
         assert self._taken is not None
         size = count * kind.itemsize

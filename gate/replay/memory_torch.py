@@ -67,6 +67,9 @@ class TorchMemory:
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return flat.as_strided((copies, *shape), (step, *strides))
 
+    def scratch(self, elements: int, kind: Any) -> Any:
+        return self._flat(elements, kind).zero_()
+
     def _flat(self, count: int, kind: Any) -> Any:
         return self._torch.empty(count, dtype=kind, device=self._place)
 

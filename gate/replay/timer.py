@@ -24,7 +24,8 @@ DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
 MEMORY_SHARE = 0.1
-RING_BYTES = 8 * 1024 * MIB
+# Enough for every known chip's caches; all of it is filled, judged and summed for every arm.
+RING_BYTES = 2 * 1024 * MIB
 # Memory that a ring takes over its tensors' own bytes, since small copies are spread out.
 SPREAD_FACTOR = 1.5
 PROBE_SIZES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
@@ -69,7 +70,8 @@ def plan_ring(
     else:
         # More copies than coldness needs: where a copy lies in memory moves its time by up to a percent, and only
         # copies elsewhere average that out.
-        copies, flush = max(min(wanted, affordable), min(cold, affordable)), False
+        rounds = math.ceil(wanted / affordable)
+        copies, flush = max(math.ceil(wanted / rounds), min(cold, affordable)), False
     laps = max(round(wanted / copies), 1)
     if flush and laps == 1:
         state = "cold_hbm"

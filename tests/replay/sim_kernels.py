@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gate.replay import scratch
 from gate.replay.device import Device, OutOfMemory
 from gate.replay.device_sim import current
 from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
@@ -120,6 +121,22 @@ def placed(op_type: str) -> ProviderAdapter:
     def bind(case: Case, tensors: Tensors) -> Launch:
         here = 1.0 if current().is_shared(tensors["x"]) else float(os.environ.get("SIM_FACTOR", "1.0"))
         return lambda: launch_work(tensors, us=_us(case) * here)
+
+    return kernel(op="rmsnorm", provider="flydsl", dtypes=DTYPES)(bind)
+
+
+def with_scratch(op_type: str) -> ProviderAdapter:
+    """As `placed`, but it is its scratch whose place matters; and the scratch must be zero whenever it starts."""
+    del op_type
+
+    def bind(case: Case, tensors: Tensors) -> Launch:
+        piece = scratch.take("counter", 16, np.int32)
+        here = 1.0 if current().is_shared(piece) else float(os.environ.get("SIM_FACTOR", "1.0"))
+
+        def work(given: Tensors) -> None:
+            given["out"][...] = 2.0 * given["x"] + 1.0 + piece.sum()
+
+        return lambda: launch_work(tensors, work, us=_us(case) * here)
 
     return kernel(op="rmsnorm", provider="flydsl", dtypes=DTYPES)(bind)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gate.replay import shared_block
+from gate.replay import scratch, shared_block
 from gate.replay.device import DeviceError, NoRoom
 from gate.replay.device_sim import SimDevice, SimOptions
 from gate.replay.driver import Driver
@@ -28,8 +28,9 @@ def pair(folder: Path) -> tuple[Any, Any]:
     return head, base
 
 
-def test_where_memory_lies_does_not_divide_head_and_base(tmp_path: Path) -> None:
-    rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate="placed")
+@pytest.mark.parametrize("candidate", ["placed", "with_scratch"])
+def test_where_memory_lies_does_not_divide_head_and_base(tmp_path: Path, candidate: str) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate=candidate)
     assert rig.run(tmp_path, *SLOW_BASE)[0] == 0
     head, base = pair(tmp_path)
     assert head.median_us / base.median_us == pytest.approx(1.0, abs=0.005)
@@ -116,6 +117,17 @@ def test_processes_see_each_others_bytes() -> None:
     assert one.is_shared(mine) and not one.is_shared(own)
     with pytest.raises(NoRoom, match="too small"), one.shared():
         one.stack(1, (1 << 15,), "fp32")
+
+
+def test_scratch_is_one_zeroed_piece_for_all_copies_of_a_ring() -> None:
+    device = SimDevice(SimOptions())
+    assert scratch.take("parts", 8, "float32") is None
+    with scratch.pieces(device.scratch):
+        first, again = scratch.take("parts", 8, "float32"), scratch.take("parts", 8, "float32")
+        other = scratch.take("locks", 8, "float32")
+    assert first is again and first is not other and first is not None and not first.any()
+    with scratch.pieces(device.scratch):
+        assert scratch.take("parts", 8, "float32") is not first
 
 
 class _FakeLibrary:

@@ -63,8 +63,8 @@ def test_a_card_without_room_gets_an_honest_label() -> None:
 def test_a_smaller_ring_goes_round_more_often_and_stays_cold() -> None:
     facts = {"footprint_bytes": 8 * MIB, "estimate_us": 5.0, "chip": H200, "free_bytes": 128 * GIB}
     whole, half = timer.plan_ring(**facts), timer.plan_ring(**facts, ring_bytes=GIB)  # type: ignore[arg-type]
-    assert whole.copies == 400 and half.copies == 128
-    assert half.launches == 3 * 128 and half.cache_state == "cold_hbm" and not half.flush
+    assert whole.copies == 200 and half.copies == 100
+    assert whole.launches == half.launches == 400 and half.cache_state == "cold_hbm" and not half.flush
 
 
 def test_the_slope_cancels_the_floor() -> None:

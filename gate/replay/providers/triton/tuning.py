@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import triton
 
+from gate.replay import scratch
 from gate.replay.provider import Launch
 
 Config = dict[str, Any]
@@ -60,8 +61,10 @@ def units() -> int:
 
 
 def workspace(role: str, elements: int, dtype: Any, place: str) -> Any:
-    """At least so many zeroed elements for one role in a launch, shared by all launches of this process in turn."""
-    return _workspace(role, int(triton.next_power_of_2(elements)), dtype, place)
+    """At least so many zeroed elements for one role in a launch, shared by all launches of a ring in turn."""
+    whole = int(triton.next_power_of_2(elements))
+    piece = scratch.take(role, whole, dtype)
+    return _workspace(role, whole, dtype, place) if piece is None else piece
 
 
 @functools.cache
