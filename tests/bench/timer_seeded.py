@@ -1,6 +1,6 @@
 """Seeded slowdowns: extra dependent work in the kernel, its true ratio from a long run, and what each method reads.
 
-python -m tests.bench.timer_seeded [--quick]      (needs a GPU)
+python -m tests.bench.timer_seeded [--rows 8 1024 ...] [--slower 0.02 0.05 ...]      (needs a GPU)
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from gate.replay.sharing import SharedMemory
 from tests.bench.replay_rig import Side, abba, prepare_pair, start
 
-SIZES = ((8, 1), (512, 2), (1024, 5), (4096, 20), (24576, 100))
+# About 1.8, 3.7, 6.5, 18 and 100 us on an H200.
+ROWS = (8, 512, 1024, 4096, 24576)
 SLOWER = (0.02, 0.03, 0.05, 0.10, 0.50)
 COLUMNS = 4096
 BLOCKS = 4
@@ -73,14 +74,15 @@ def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rows", type=int, nargs="*", default=list(ROWS))
+    parser.add_argument("--slower", type=float, nargs="*", default=list(SLOWER))
     options = parser.parse_args()
     head, base = start(["seeded-head", "seeded-base"])
     names = ("true", "slope", "one_launch", "do_bench", "do_bench_cudagraph")
     print(f"{'base us':>8} {'extra':>6} " + " ".join(f"{name + ' %':>20}" for name in names) + f" {'ours off, pp':>13}")
     rng, errors, memory = random.Random(2), [], SharedMemory(1)
-    for rows, _ in SIZES[:2] if options.quick else SIZES:
-        for extra in calibrate(head, rows, SLOWER[2:4] if options.quick else SLOWER):
+    for rows in options.rows:
+        for extra in calibrate(head, rows, tuple(options.slower)):
             read = measure(head, base, rows, extra, rng=rng, memory=memory)
             off = 100 * (read["slope"] - read["true"])
             errors.append(abs(off))
