@@ -79,10 +79,11 @@ def read_piece(path: Path, first: int, last: int) -> Piece:
         file.seek(first)
         data = file.read(last - first)
     rows, problems = store.decode_pieces(path, [data], Measured)
+    found = columns.of_rows(rows, tuple(problems))
     for name in store.REPEATED:
         # Equal strings become one object, which is sent once.
-        store.share(rows, name)
-    return Piece(rows=columns.of_rows(rows, tuple(problems)), lines=data.count(b"\n"))
+        store.share(found.rest, name)
+    return Piece(rows=found, lines=data.count(b"\n"))
 
 
 def _joined(futures: Sequence[Future[Piece]]) -> Columns:

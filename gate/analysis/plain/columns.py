@@ -26,7 +26,7 @@ COMMON = tuple(name for name in Measured.__struct_fields__ if name not in (*NUMB
 # Rows of more kinds than this have too little in common to be columns.
 MOST_KINDS = 4096
 _common_of = attrgetter(*COMMON)
-_numbers_of = attrgetter(*NUMBERS)
+_number_of = {name: attrgetter(name) for name in NUMBERS}
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ def of_rows(rows: Sequence[Measured], problems: tuple[Problem, ...] = ()) -> Col
         return msgspec.structs.replace(NOTHING, problems=problems)
     kinds = Kinds()
     kind = np.array(list(map(kinds.of, rows)), dtype=np.int64)
-    numbers = np.array(list(map(_numbers_of, rows)), dtype=np.float64)
+    numbers = np.stack([_column(rows, name) for name in NUMBERS], axis=1)
     time, low, high = numbers[:, 0], numbers[:, 1], numbers[:, 2]
     with np.errstate(invalid="ignore"):
         plain = (kind >= 0) & (low > 0) & (low <= time) & (time <= high) & (high < math.inf)
@@ -156,6 +156,14 @@ def of_rows(rows: Sequence[Measured], problems: tuple[Problem, ...] = ()) -> Col
         rest_line=other,
         problems=problems,
     )
+
+
+def _column(rows: Sequence[Measured], name: str) -> Floats:
+    """One number of every row, NaN for null; most runs leave several out altogether."""
+    values = list(map(_number_of[name], rows))
+    if values[0] is None and values.count(None) == len(values):
+        return np.full(len(values), np.nan)
+    return np.array(values, dtype=np.float64)
 
 
 class Kinds:
