@@ -21,25 +21,44 @@ MAX_HOPS = 3
 
 
 class Names:
-    """Every argument name that the provider's sources can give, as they are written there."""
+    """Every argument name that the provider's sources give: keys of their dicts, values of their tables of names."""
 
     def __init__(self, folder: Path = PROVIDERS / PROVIDER) -> None:
-        nodes = [node for path in sorted(folder.glob("*.py")) for node in ast.walk(ast.parse(path.read_text("utf-8")))]
-        self.whole = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-        self.whole |= {item.arg for node in nodes if isinstance(node, ast.Call) for item in node.keywords if item.arg}
-        joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
-        # A name with a part that is filled in: what is written before and after it.
-        self.ends = [
-            (written[0] if isinstance(node.values[0], ast.Constant) else "", written[-1])
-            for node in joined
-            if (written := [str(item.value) for item in node.values if isinstance(item, ast.Constant)])
-        ]
+        trees = [ast.parse(path.read_text("utf-8")) for path in sorted(folder.glob("*.py"))]
+        nodes = [node for tree in trees for node in ast.walk(tree)]
+        tables = [found for tree in trees for node in tree.body if (found := _table(node)) is not None]
+        keys = [key for node in nodes if node not in tables for key in _keys(node)]
+        keys += [value for table in tables for value in table.values]
+        self.whole = {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+        # A name with a part that is filled in: what is written before it, else what is written after it.
+        self.ends = [_ends(key) for key in keys if isinstance(key, ast.JoinedStr)]
 
     def has(self, name: str) -> bool:
         """Whether the provider can give an argument of that name."""
         return name in self.whole or any(
-            (head and name.startswith(head)) or (not head and tail and name.endswith(tail)) for head, tail in self.ends
+            name.startswith(head) if head else bool(tail) and name.endswith(tail) for head, tail in self.ends
         )
+
+
+def _keys(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Dict):
+        return [key for key in node.keys if key is not None]
+    if isinstance(node, ast.DictComp):
+        return [node.key]
+    return [node.slice] if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else []
+
+
+def _table(node: ast.stmt) -> ast.Dict | None:
+    """A module's own table from the ops' names to the launchers'."""
+    return node.value if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) else None
+
+
+def _ends(key: ast.JoinedStr) -> tuple[str, str]:
+    first, last = key.values[0], key.values[-1]
+    return (
+        str(first.value) if isinstance(first, ast.Constant) else "",
+        str(last.value) if isinstance(last, ast.Constant) else "",
+    )
 
 
 def check_recipes(shapes: Iterable[tuple[str, str, Mapping[str, Any]]], root: Path) -> Iterator[Finding]:

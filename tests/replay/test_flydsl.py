@@ -11,7 +11,7 @@ import pytest
 
 from gate.replay.op import Case
 from gate.replay.provider import load_entrypoint
-from gate.replay.providers import flydsl
+from gate.replay.providers.flydsl import canaries, checkout
 
 CALLS: list[tuple[Any, ...]] = []
 STREAM = types.SimpleNamespace(cuda_stream=1)
@@ -24,7 +24,7 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cuda = types.SimpleNamespace(current_stream=lambda: STREAM)
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     monkeypatch.setitem(sys.modules, "flydsl.expr", types.SimpleNamespace(Stream=lambda pointer: ("stream", pointer)))
-    flydsl._launcher.cache_clear()
+    canaries._launcher.cache_clear()
 
     def builder(name: str) -> Any:
         def build(dtype: str, **constants: Any) -> Any:
@@ -32,9 +32,10 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
         return build
 
-    monkeypatch.setattr(flydsl, "_builder", builder)
+    monkeypatch.setattr(canaries, "_builder", builder)
+    monkeypatch.setattr(checkout, "root", lambda: None)
     yield
-    flydsl._launcher.cache_clear()
+    canaries._launcher.cache_clear()
 
 
 def launch(op: str, dtype: str, args: dict[str, Any]) -> tuple[Any, ...]:

@@ -52,8 +52,8 @@ def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         "query_group_size": c["query_group_size"],
         "head_size": width,
         "output_dtype_str": dtype,
-        "logits_dtype_str": dtype,
     }
+    kept = {"logits_dtype_str": dtype}
     return (
         Part(
             modules=("kernels.attention.pa_decode_tile",),
@@ -61,7 +61,12 @@ def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
             values=values,
             tensors=tensors,
         ),
-        Part(modules=("kernels.attention.pa_decode_swa",), builders=("compile_pa_decode_sw_reduce",), values=reduced),
+        Part(
+            modules=("kernels.attention.pa_decode_swa",),
+            builders=("compile_pa_decode_sw_reduce",),
+            values=reduced,
+            offers=kept,
+        ),
     )
 
 

@@ -8,7 +8,7 @@ from gate.replay import layouts
 from gate.replay.call import call
 from gate.replay.op import Case, Tensors
 from gate.replay.provider import Launch
-from gate.replay.providers.aiter.common import HALVES, aiter_kernel, own_output, shuffled, torch_dtype, writes
+from gate.replay.providers.aiter.common import HALVES, aiter_kernel, own_output, shuffled, torch_dtype
 
 BACKENDS = "backend by AITER's tuning table, FlyDSL's own among them (opaque)"
 
@@ -83,6 +83,7 @@ def preshuffle_gemm(case: Case, tensors: Tensors) -> Launch:
     provider="aiter",
     dtypes=("fp8",),
     when=shuffles,
+    includes_allocation=True,
     detail=f"gemm_a8w8_blockscale_bpreshuffle: {BACKENDS}; weights shuffled, activation scales transposed beforehand",
 )
 def blockscale_preshuffle_gemm(case: Case, tensors: Tensors) -> Launch:
@@ -96,6 +97,5 @@ def blockscale_preshuffle_gemm(case: Case, tensors: Tensors) -> Launch:
         x_scale=scale.t().contiguous().view(scale.shape),
         w_scale=tensors["scale_b"],
         dtype=torch.bfloat16,
-        out=tensors["out"],
     )
-    return writes(made)
+    return own_output("out", made)

@@ -19,7 +19,7 @@ from gate.binding.families.kernel import Part, Refusal
 from gate.binding.families.ledger import SHAPES
 from gate.replay.environment import commit_of, package_commit, package_version
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import KernelAdapter, Launch
+from gate.replay.provider import KernelAdapter, Launch, NoKernel
 from gate.replay.providers.flydsl.canaries import CANARIES, Canary
 from gate.replay.providers.flydsl.streams import current_stream
 
@@ -27,6 +27,20 @@ VARIABLE = "FLYDSL_CHECKOUT"
 # Every checkout of FlyDSL has had this kernel.
 LANDMARK = "rmsnorm_kernel.py"
 
+# What building a kernel of any version may raise beside its own refusals.
+ODDITIES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 # What each launcher of a kernel is given, by its arguments' names, in the order of launches.
 Given = list[dict[str, Any]]
 Give = Callable[[Case, Tensors, Mapping[str, Any]], Given]
@@ -133,18 +147,21 @@ class CheckoutKernel(KernelAdapter):
             return refusal
         except (Refusal, Unsupported) as error:
             return str(error)
-        except (ImportError, AttributeError, KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
+        except ODDITIES as error:
             return f"flydsl {self.op_type} cannot be built: {type(error).__name__} {error}"[:400]
 
     def bound(self, case: Case, tensors: Tensors) -> Launch:
-        """The launches of the case with these tensors. Raises Refusal or Unsupported."""
+        """The launches of the case with these tensors. Raises NoKernel in the kernel's words."""
         canary = canary_for(self.op_type)
         if canary is not None:
             return canary.bind(case, tensors)
-        _, constants = chosen(case)
-        given = self.give(case, tensors, constants)
-        steps = self.between(case, tensors, given) if self.between else []
-        return in_turn([ready(one, values) for one, values in zip(built(case), given, strict=True)], steps)
+        try:
+            _, constants = chosen(case)
+            given = self.give(case, tensors, constants)
+            launches = [ready(one, values) for one, values in zip(built(case), given, strict=True)]
+        except (Refusal, Unsupported) as error:
+            raise NoKernel(str(error)) from None
+        return in_turn(launches, self.between(case, tensors, given) if self.between else [])
 
     def describe(self, case: Case) -> str:
         canary = canary_for(self.op_type)

@@ -1,0 +1,110 @@
+"""Each binding to AITER fits its op: the tensors it names exist, and every output is handed over or returned."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton", exc_type=ImportError)
+
+import torch
+
+from gate.contracts.calls import PROVIDERS, calls_of
+from gate.replay.memory_torch import TorchMemory
+from gate.replay.op import Case, load_op
+from gate.replay.provider import KernelAdapter, kernels_of
+
+NAMES = ("aiter", "aiter_triton", "aiter_ck", "aiter_asm", "gluon")
+ROWS = {"M": 4, "N": 64}
+PRODUCT = {"M": 4, "N": 256, "K": 256}
+EXPERTS = {"M": 4, "Dim1": 256, "Dim2": 512, "E": 4, "TopK": 2}
+HEADS = {"batch": 2, "seq_q": 1, "heads": 16, "kv_heads": 2, "causal": True}
+SHAPES: dict[str, dict[str, Any]] = {
+    "vec_add": {"N": 64},
+    "gemm": PRODUCT,
+    "preshuffle_gemm": PRODUCT,
+    "fp8_gemm_rowscale": PRODUCT,
+    "blockscale_preshuffle_gemm": PRODUCT,
+    "batched_gemm": {**PRODUCT, "B": 2},
+    "flash_attn": {**HEADS, "seq_q": 32, "seq_k": 32, "dim_qk": 64, "dim_v": 64},
+    "pa_decode": {**HEADS, "seq_k": 32, "dim_qk": 128, "dim_v": 128, "block_size": 16},
+    "mla_decode": {**HEADS, "kv_heads": 1, "seq_k": 32, "dim_qk": 576, "dim_v": 512},
+    "fused_rope_cache": {"seq_len": 4, "num_heads": 4, "num_kv_heads": 2, "head_dim": 64, "max_pos": 64}
+    | {"block_size": 16, "flash_layout": True, "apply_scale": False, "reuse_freqs_front_part": True},
+    "topk_gating_softmax": {"num_tokens": 4, "num_experts": 128, "topk": 2},
+    "moe_reduce": {"num_tokens": 4, "topk": 2, "model_dim": 64},
+    "moe_sorting": {"num_tokens": 4, "num_experts": 8, "topk": 2, "unit_size": 32, "model_dim": 64},
+    "moe_gemm": EXPERTS,
+    "moe_blockscale": EXPERTS,
+}
+
+
+def kernels() -> list[tuple[str, KernelAdapter, str]]:
+    return [
+        (name, adapter, dtype)
+        for name in NAMES
+        for adapter in kernels_of(importlib.import_module(f"gate.replay.providers.{name}")).values()
+        for dtype in adapter.dtypes
+        if dtype in load_op(adapter.op_type).tolerances and dtype not in ("fp16", "fp32")
+    ]
+
+
+class Seen:
+    """Stands for AITER: functions that record what they are given, layouts that change nothing, any enumeration."""
+
+    def __init__(self) -> None:
+        self.given: list[dict[str, Any]] = []
+
+    def call(self, *places: str, **arguments: Any) -> functools.partial[Any]:
+        self.given.append(arguments)
+        first = next((value for value in arguments.values() if isinstance(value, torch.Tensor)), None)
+        pair = (torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.int64))
+        return functools.partial(lambda: pair if places[0].endswith(":topk") else first)
+
+    def find(self, *places: str) -> Any:
+        del places
+        return type("Any", (type,), {"__getattr__": lambda cls, name: name})("Kind", (), {})
+
+
+@pytest.mark.parametrize(("name", "adapter", "dtype"), kernels(), ids=lambda item: getattr(item, "op_type", str(item)))
+def test_each_binding_fits_its_op(
+    name: str, adapter: KernelAdapter, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = load_op(adapter.op_type)
+    case = Case(shape_id="s", op_type=op.name, dtype=dtype, args=SHAPES.get(op.name, ROWS), layout={})
+    assert op.refusal(case) is None
+    refusal = adapter.supports(case)
+    if refusal is not None:
+        assert len(refusal.split()) > 4
+        return
+    seen = Seen()
+    module = importlib.import_module(adapter.bind.__module__)
+    common = importlib.import_module("gate.replay.providers.aiter.common")
+    for place in (module, common):
+        for helper in ("call", "find"):
+            if hasattr(place, helper):
+                monkeypatch.setattr(place, helper, getattr(seen, helper))
+    memory: Any = TorchMemory("cpu", "gfx950")
+    tensors = {name: value[0] for name, value in op.inputs(case, memory, 1, 3).items()}
+    outputs = {name: memory.stack(1, spec.shape, spec.dtype)[0] for name, spec in op.outputs(case).items()}
+    result = adapter.launch(adapter.prepare(case, {**tensors, **outputs}))
+    handed = {value.data_ptr() for given in seen.given for value in given.values() if isinstance(value, torch.Tensor)}
+    for output, tensor in outputs.items():
+        inside = output in (result or {}) or tensor.data_ptr() in handed
+        assert inside or (name, op.name) == ("aiter_triton", "topk_gating_softmax"), f"{output} is nowhere"
+    assert adapter.includes_allocation == (result is not None) or op.name == "topk_gating_softmax"
+
+
+def test_every_kernel_calls_something_of_aiter() -> None:
+    called = {
+        (path.parent.name, call.op)
+        for name in NAMES
+        for path in sorted((PROVIDERS / name).glob("*.py"))
+        for call in calls_of(path.read_text("utf-8"), provider=name, file=path.name)
+    }
+    indirect = {("aiter", "moe_gemm"), ("aiter", "moe_blockscale")}
+    assert {(name, adapter.op_type) for name, adapter, _ in kernels()} <= called | indirect
