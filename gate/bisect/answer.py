@@ -24,7 +24,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     floor: float = 0.01
     at_least: float = 0.04
     least_pairs: int = 2
-    most_pairs: int = 16
+    most_pairs: int = 32
     noise: NoiseModel = NoiseModel()
 
 

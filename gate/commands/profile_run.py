@@ -59,7 +59,7 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     (out / TRACE_FOLDER).mkdir(parents=True, exist_ok=True)
     job = _repro(request, arm, environment)
     store.write_text(out / "repro.py", repro.script(job))
-    command = [*watch.command, arm.python, str(out.resolve() / "repro.py"), *watch.after]
+    command = [*watch.command, _absolute(arm.python), str(out.resolve() / "repro.py"), *watch.after]
     # Whoever measures on this GPU would feel the profiled program.
     lock = lock_gpu(request.gpu) if request.device == "gpu" else None
     try:
@@ -72,12 +72,17 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     return _read(request, watch, ran, version=tools.version(watch, environment), record=code.get(key or ""))
 
 
+def _absolute(python: str) -> str:
+    """The interpreter as it is named from here: the program runs in another folder."""
+    return str(Path(python).absolute()) if os.sep in python else python
+
+
 def _repro(request: Request, arm: ArmSpec, environment: Mapping[str, str]) -> repro.Repro:
     names = [name for name, given in (("PYTHONPATH", arm.path), ("LD_LIBRARY_PATH", arm.ld)) if given]
     names += [name for name, _ in arm.env]
     return repro.Repro(
         gate=Path(gate.__file__).resolve().parent,
-        python=arm.python,
+        python=_absolute(arm.python),
         entrypoint=request.entrypoint,
         case=asdict(case_of(request.shape)),
         op=request.op,
