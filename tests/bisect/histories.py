@@ -25,6 +25,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 16
     skip: frozenset[int] = frozenset()
     codes: tuple[str, ...] = ()
+    sticky: float = STICKY
 
     def answer(self, ask: Ask) -> Answer:
         """What a measurement would say; it depends on the question alone, not on when it is asked."""
@@ -34,8 +35,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
             return Code(signature=self.codes[ask.version] if self.codes else "")
         rng = random.Random(f"{self.seed}:{ask.head}:{ask.base}:{ask.process}:{ask.purpose}")
         effect = self.time_of(ask.head) - self.time_of(ask.base)
-        luck = math.sqrt(STICKY) * (visit(rng, self.noise) - visit(rng, self.noise))
-        own = math.sqrt(1 - STICKY)
+        luck = math.sqrt(self.sticky) * (visit(rng, self.noise) - visit(rng, self.noise))
+        own = math.sqrt(1 - self.sticky)
 
         def mean() -> float:
             return sum(own * visit(rng, self.noise) for _ in range(VISITS)) / VISITS
