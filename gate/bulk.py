@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from itertools import pairwise
+from copy import copy
+from itertools import pairwise, repeat
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,7 +19,6 @@ from gate import store
 from gate.analysis.plain import columns
 from gate.analysis.plain.columns import Columns
 from gate.model.outcome import Measured, MeasuredResults
-from gate.model.problem import Problem
 
 # Up to this many bytes, starting processes costs more than it saves.
 LARGE_BYTES = 1 << 26
@@ -24,10 +26,22 @@ PIECE_BYTES = 1 << 22
 Reader = Callable[[Path], Callable[[], MeasuredResults | Columns]]
 
 
+class Packed(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows as they are sent: fields equal in all `n` rows once, the others as columns."""
+
+    n: int
+    same: dict[str, Any]
+    columns: dict[str, Sequence[Any]]
+
+
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one piece of a file, which has `lines` lines; problems count theirs from the start of the piece."""
+    """The rows of one piece of a file, which has `lines` lines; problems count theirs from the start of the piece.
+
+    `rest` are the rows that `rows` lacks of its own rest.
+    """
 
     rows: Columns
+    rest: Packed
     lines: int
 
 
@@ -80,22 +94,51 @@ def read_piece(path: Path, first: int, last: int) -> Piece:
         data = file.read(last - first)
     rows, problems = store.decode_pieces(path, [data], Measured)
     found = columns.of_rows(rows, tuple(problems))
-    for name in store.REPEATED:
-        # Equal strings become one object, which is sent once.
-        store.share(found.rest, name)
-    return Piece(rows=found, lines=data.count(b"\n"))
+    rest = _packed(found.rest)
+    return Piece(rows=msgspec.structs.replace(found, rest=()), rest=rest, lines=data.count(b"\n"))
+
+
+def _packed(rows: Sequence[Measured]) -> Packed:
+    same: dict[str, Any] = {}
+    columns: dict[str, Sequence[Any]] = {}
+    for name in Measured.__struct_fields__ if rows else ():
+        column = list(map(attrgetter(name), rows))
+        if column.count(column[0]) == len(column):
+            same[name] = column[0]
+        else:
+            # Equal strings become one object, which is sent once.
+            columns[name] = _shared(column, {}) if name in store.REPEATED else column
+    return Packed(n=len(rows), same=same, columns=columns)
+
+
+def _unpacked(packed: Packed, kept: dict[Any, Any]) -> tuple[Measured, ...]:
+    """The rows; `kept` holds the strings that earlier pieces brought."""
+    if not packed.n:
+        return ()
+    first = {name: column[0] for name, column in packed.columns.items()}
+    same = {name: kept.setdefault(value, value) if type(value) is str else value for name, value in packed.same.items()}
+    rows = tuple(map(copy, repeat(Measured(**same, **first), packed.n)))
+    for name, column in packed.columns.items():
+        values = _shared(column, kept) if name in store.REPEATED else column
+        for row, value in zip(rows, values, strict=True):
+            setattr(row, name, value)
+    return rows
+
+
+def _shared(column: Sequence[Any], kept: dict[Any, Any]) -> list[Any]:
+    """The column with equal values as one object each, the one in `kept` where there is one."""
+    keep = kept.setdefault
+    return [keep(value, value) for value in column]
 
 
 def _joined(futures: Sequence[Future[Piece]]) -> Columns:
     parts: list[Columns] = []
-    problems: list[Problem] = []
+    kept: dict[Any, Any] = {}
     before = 0
     for future in futures:
         piece = future.result()
-        parts.append(piece.rows)
-        problems += [msgspec.structs.replace(one, line=before + (one.line or 0)) for one in piece.rows.problems]
+        problems = [msgspec.structs.replace(one, line=before + (one.line or 0)) for one in piece.rows.problems]
+        rest = _unpacked(piece.rest, kept)
+        parts.append(msgspec.structs.replace(piece.rows, rest=rest, problems=tuple(problems)))
         before += piece.lines
-    whole = columns.joined(parts)
-    for name in store.REPEATED:
-        store.share(whole.rest, name)
-    return msgspec.structs.replace(whole, problems=tuple(problems))
+    return columns.joined(parts)
