@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import re
@@ -18,6 +19,7 @@ from gate import store
 from gate.cli import run
 from tests.bench.run_kills import trial
 from tests.commands import timed_rig as rig
+from tests.factory import make_shape
 
 SLOW = ",env=SIM_FACTOR:1.04"
 
@@ -289,3 +291,47 @@ def test_an_edited_ledger_is_not_measured(tmp_path: Path) -> None:
     path.write_text(path.read_text().splitlines()[0] + "\n")
     code, stderr = rig.call(rig.arguments(root, tmp_path / "out"))
     assert code == 2 and "its bytes are not those of the lock" in stderr
+
+
+def test_a_decision_is_posted_when_asked(
+    ledgers: Path, slow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("github", reason="posting needs PyGithub: pip install 'flydsl-gate[publish]'")
+    pytest.importorskip("githubkit", reason="the fake needs GitHub's own schema: pip install 'flydsl-gate[dev]'")
+    from tests.publish.conftest import environment
+    from tests.publish.fake import Token, running
+
+    out, sha = tmp_path / "out", "a" * 40
+    shutil.copytree(slow, out)
+    with running() as fake:
+        environment(fake, monkeypatch)
+        fake.tokens = {"t": Token()}
+        fake.add_pull(7, sha)
+        argv = [*rig.arguments(ledgers, out, head=SLOW), "--resume", "--publish", "--pr", "7", "--sha", sha]
+        assert run(argv) == 1
+        assert [one["state"] for one in fake.statuses] == ["failure"]
+        (body,) = fake.ours(7)
+        assert "verdict=block" in body and fake.violations == []
+        # A repository that does not let it post: the verdict stands, and is not green.
+        fake.tokens = {"t": Token(scopes={})}
+        assert run(argv) == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("flydsl") is None, reason="compiles with flydsl: extra codegen")
+def test_machine_code_is_evidence_beside_the_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(rig.ROOT))
+    shape = make_shape(op_type="vec_add", dtype="f32", args={"N": 4096, "M": 4})
+    root = rig.write_ledgers(tmp_path / "ledgers", {"vec_add": [shape]})
+    assert run(["codegen", "record", "--as-baseline", str(root), "--ledgers", str(root)]) == 0
+    assert run(["ledger", "freeze", str(root)]) == 0
+    argv = [word for word in rig.arguments(root, tmp_path / "out") if word != "--no-code"]
+    path = f"path={rig.ROOT},"
+    code, stderr = rig.call([word.replace(path, "") for word in argv])
+    assert code == 0, stderr
+    (row,) = rig.decision(tmp_path / "out")["rows"]
+    assert row["ratio"] == pytest.approx(1.0, abs=0.01)
+    assert row["code"]["verdict"] == "same" and row["code"]["head"]["instructions"] > 0
+    # A flydsl on a path is not the one that would compile.
+    code, stderr = rig.call([word.replace(str(tmp_path / "out"), str(tmp_path / "other")) for word in argv])
+    assert code == 0 and "no machine code beside the times: the flydsl that is timed lies on a path" in stderr
+    assert rig.decision(tmp_path / "other")["rows"][0]["code"] is None

@@ -16,7 +16,7 @@ from gate.replay.device_sim import current
 from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
 from gate.replay.provider import Launch, ProviderAdapter, kernel
 
-DTYPES = ("bf16", "fp32")
+DTYPES = ("bf16", "fp32", "f32")
 US = 10.0
 
 
