@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import threading
@@ -16,6 +17,7 @@ from gate.replay.sensors import Reading
 # One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
 T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
 SETTLED, AGREEING, MAX_WARM_ROUNDS = 0.005, 2, 12
+MOVED_LOG = math.log(1.01)
 LONG_US, LONG_WARM_US = 50.0, 100_000.0
 SUSPECT_LOG = math.log(1.01)
 CEILING_LOG = math.log(1.05)
@@ -73,6 +75,21 @@ def throttled(before: Reading, after: Reading) -> str | None:
     if before.throttle:
         return f"the GPU was slowed down (event mask {before.throttle:#x})"
     return None
+
+
+def unsettled(found: Mapping[int, Mapping[Any, Sequence[float]]]) -> list[int]:
+    """The first blocks that all arms together took at another pace than the last one: clocks had not settled yet.
+
+    Which blocks these are depends on the arms' common pace alone, so that no difference between arms is chosen.
+    """
+    blocks = [block for block, visits in found.items() if visits]
+    arms = set.intersection(*(set(found[block]) for block in blocks)) if blocks else set()
+    paces = [
+        statistics.fmean(math.log(statistics.fmean(found[block][arm])) for arm in arms) if arms else 0.0
+        for block in blocks
+    ]
+    early = itertools.takewhile(lambda place: abs(paces[place] - paces[-1]) > MOVED_LOG, range(len(blocks)))
+    return [blocks[place] for place in early]
 
 
 def clearly_clean(head: Sequence[Sequence[float]], base: Sequence[Sequence[float]]) -> bool:

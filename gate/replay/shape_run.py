@@ -12,7 +12,9 @@ from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
 from gate.replay.crew import ContextLost, Crew, SideLost
 from gate.replay.job import ArmResult, Job, Settings
 from gate.replay.looks import Token, clearly_clean
+from gate.replay.measuring import Measuring
 from gate.replay.sensors import Reading
+from gate.replay.talk import Talk
 
 Reply = dict[str, Any]
 KILLS_FORGIVEN = 3
@@ -84,19 +86,17 @@ class ShapeRun:
             del self.raw[raw:]
 
     def _attempt(self, look: int, blocks: range) -> Attempt:
-        return Attempt(
+        talk = Talk(crew=self.crew, token=self.token, results=self.results, spent_s=self.spent_s)
+        measuring = Measuring(
             settings=self.settings,
             job=self.job,
-            crew=self.crew,
-            token=self.token,
+            talk=talk,
             sensor=self.sensor,
-            results=self.results,
             raw=self.raw,
-            spent_s=self.spent_s,
             look=look,
             blocks=blocks,
-            share=self.share,
         )
+        return Attempt(settings=self.settings, job=self.job, talk=talk, measuring=measuring, share=self.share)
 
     def _blame(self, lost: SideLost) -> None:
         if isinstance(lost, ContextLost):

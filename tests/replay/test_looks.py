@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gate.replay.looks import MAX_WARM_ROUNDS, Warming, clearly_clean
+from gate.replay.looks import MAX_WARM_ROUNDS, Warming, clearly_clean, unsettled
 
 
 def rounds(times: list[float], gpu_us: float) -> int:
@@ -34,6 +34,21 @@ def test_without_arms_there_is_nothing_to_warm() -> None:
     warming = Warming()
     warming.saw({})
     assert warming.settled
+
+
+def test_blocks_before_the_clock_settled_are_named_by_the_arms_common_pace() -> None:
+    def paced(*levels: float, gap: float = 1.0) -> dict[int, dict[str, list[float]]]:
+        return {block: {"a": [level, level], "b": [gap * level]} for block, level in enumerate(levels)}
+
+    # As recorded: 361 us, the first block 3.5% too fast.
+    assert unsettled(paced(349.0, 362.0, 363.0, 362.5)) == [0]
+    assert unsettled(paced(349.0, 351.0, 363.0, 362.5)) == [0, 1]
+    assert unsettled(paced(362.0, 349.0, 362.0, 362.5)) == []
+    assert unsettled({0: {}, 1: {"a": [1.0]}}) == []
+    # One arm that moves by 1.5% against its twin is no matter of clocks.
+    lone = paced(100.0, 100.0, 100.0)
+    lone[0]["b"] = [101.5]
+    assert unsettled(lone) == []
 
 
 def test_a_pair_is_clean_when_more_blocks_could_not_make_it_a_finding() -> None:
