@@ -17,6 +17,11 @@ import pytest
 
 from gate import store
 from gate.cli import run
+from gate.commands.run import Limits
+from gate.commands.timed_options import DEFAULTS
+from gate.commands.timed_run import pasteable
+from gate.commands.timed_work import read_work
+from gate.model.decision import Command
 from tests.bench.run_kills import trial
 from tests.commands import timed_rig as rig
 from tests.factory import make_shape
@@ -335,3 +340,13 @@ def test_machine_code_is_evidence_beside_the_times(tmp_path: Path, monkeypatch: 
     code, stderr = rig.call([word.replace(str(tmp_path / "out"), str(tmp_path / "other")) for word in argv])
     assert code == 0 and "no machine code beside the times: the flydsl that is timed lies on a path" in stderr
     assert rig.decision(tmp_path / "other")["rows"][0]["code"] is None
+
+
+def test_a_printed_command_names_the_candidate_where_it_is_not_the_matrices_own(ledgers: Path) -> None:
+    argv = {"candidate": "triton", "shard": None, "plan": None}
+    work = read_work(ledgers, Limits(ops=(), shapes=()), {**DEFAULTS, **argv}, base="")
+    line = 'gate replay --op rmsnorm --shape sha1:0 --blocks 16 --processes 8 --out confirm-rmsnorm --base "$BASE"'
+    (told,) = pasteable([Command(what="again", line=line)], work)
+    assert told.line == line.replace(" --out ", " --candidate triton --out ")
+    own = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
+    assert pasteable([Command(what="again", line=line)], own)[0].line == line

@@ -34,9 +34,9 @@ def test_every_shape_is_in_one_shard_and_no_shard_is_far_from_the_best(seconds: 
     assert sorted(shape for part in parts for shape in part) == sorted(found.seconds)
     assert all(part == sorted(part, key=list(found.seconds).index) for part in parts)
     worst = max(sum(found.seconds[shape] for shape in part) for part in parts)
-    best = max(sum(seconds) / runners, max(seconds))
-    # Graham's bound for the longest processing time first is 4/3 of the optimum, which is no less than `best`.
-    assert worst <= best * 2 and worst >= best * (1 - 1e-9)
+    even_s, longest_s = sum(seconds) / runners, max(seconds)
+    # Graham's bound for any list schedule (1966).
+    assert worst <= (even_s + longest_s * (1 - 1 / runners)) * (1 + 1e-9)
 
 
 def test_a_bigger_shape_and_more_arms_cost_more() -> None:
