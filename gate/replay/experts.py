@@ -19,8 +19,8 @@ Forms = Mapping[str, tuple[str, str]]
 
 WHY = (
     "the reference keeps the activations between the two products in fp32, a provider may store them in the row's "
-    "activation dtype, FlyDSL in fp4 for mixed_a8w4 too: 2.6% (fp8, int8) or 12% (fp4) of an output near 1, up to 2 for "
-    "the tokens of the largest scale, and 6 sigma"
+    "activation dtype, FlyDSL in fp4 for mixed_a8w4 too: 2.6% (fp8, int8) or 12% (fp4) of an output near 1, up to "
+    "2 for the tokens of the largest scale, and 6 sigma"
 )
 # The root mean square of silu(g) * u for g, u ~ N(0, 1); near 1 it grows with the 2.5th power of theirs.
 GATED_RMS = 0.6

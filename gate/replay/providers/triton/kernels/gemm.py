@@ -61,9 +61,10 @@ def gemm_tma(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 def _zeros(like, BM: tl.constexpr, BN: tl.constexpr):
     """Where products of such operands are added up: whole numbers for int8."""
     if like.dtype.element_ty == tl.int8:
-        return tl.zeros((BM, BN), dtype=tl.int32)
+        zeros = tl.zeros((BM, BN), dtype=tl.int32)
     else:
-        return tl.zeros((BM, BN), dtype=tl.float32)
+        zeros = tl.zeros((BM, BN), dtype=tl.float32)
+    return zeros
 
 
 @triton.jit

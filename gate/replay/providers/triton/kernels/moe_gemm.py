@@ -17,18 +17,18 @@ from gate.replay.providers.triton.kernels.gemm import _step, _tile, _zeros
 @triton.jit
 def _scale_rows(scale, row, k, FORM: tl.constexpr, GROUP: tl.constexpr):
     """Pointers to the scales of rows; a row has one for each GROUP of k."""
-    if FORM == "rows" or FORM == "wide":
-        return scale
-    else:
-        return scale + row * tl.cdiv(k, GROUP)
+    # Not by two returns: Triton compiles what follows the first one too.
+    rows = scale
+    if FORM != "rows" and FORM != "wide":
+        rows = scale + row * tl.cdiv(k, GROUP)
+    return rows
 
 
 @triton.jit
 def _code(value, dtype: tl.constexpr):
     if dtype == tl.int8:
-        return tl.floor(value + 0.5).to(tl.int8)
-    else:
-        return value.to(dtype)
+        value = tl.floor(value + 0.5)
+    return value.to(dtype)
 
 
 @triton.jit
