@@ -14,7 +14,8 @@ from gate.commands import judge_files, judged, shard_plan, timed_options, timed_
 from gate.commands.run import POLICY_FILE, WAIVERS_FILE, read_frozen
 from gate.commands.shard_plan import PLAN_FILE, ShardPlan
 from gate.commands.timed_part import PART_FILE, Part
-from gate.commands.timed_session import CONFIRM_FOLDER, Measured, Rows
+from gate.commands.timed_session import CONFIRM_FOLDER, Measured
+from gate.commands.timed_tape import Rows
 from gate.commands.timed_work import Work, file_hashes, inputs_of, work_of
 from gate.model.decision import Decision
 from gate.model.matrix import Matrix

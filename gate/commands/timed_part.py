@@ -10,7 +10,8 @@ import msgspec
 
 from gate import store
 from gate.commands.shard_plan import PLAN_FILE
-from gate.commands.timed_session import METHOD, Measured, unmeasured
+from gate.commands.timed_session import Measured, unmeasured
+from gate.commands.timed_tape import METHOD
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
 from gate.model.policy import Policy

@@ -14,7 +14,8 @@ from gate import store
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judge_files, judged, timed_code, timed_part
 from gate.commands.artifact_judge import stored_results, uncontradicted
-from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, Rows, measure_all, summed, unmeasured
+from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, measure_all, unmeasured
+from gate.commands.timed_tape import Rows, summed
 from gate.commands.timed_work import Work, read_work
 from gate.model.decision import CodeEvidence, Command, Decision, RowFinding
 from gate.model.ledger import Ledger

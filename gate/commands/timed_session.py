@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
-from gate import store
 from gate.analysis import looks
-from gate.commands.progress import progress
-from gate.commands.replay import choose_gpus, make_header, make_settings
-from gate.commands.replay_output import manifest
+from gate.commands.timed_tape import Rows, Tape, open_tape
 from gate.commands.timed_work import Work
 from gate.model.decision import RowFinding
-from gate.model.outcome import Outcome
 from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.blocks import BASE, HEAD
-from gate.replay.environment import machine as read_machine
-from gate.replay.job import MOST_LANES, Job, spread
-from gate.replay.journal import JOURNAL, Journal, merged, open_journal, read_lines
-from gate.replay.machine import Machine, Session
-from gate.replay.rows import both_sides, build_rows
-from gate.replay.runner import measure
+from gate.replay.job import Job, spread
+from gate.replay.machine import Session
 
-METHOD = "graph_slope"
 REPLAY_FOLDER, CONFIRM_FOLDER = "replay", "confirm"
 # How many looks are measured before the judge is asked again: a call starts workers anew.
 LOOKS_AT_ONCE = (1, 2, 4, 8)
-Rows = dict[str, list[Outcome]]
 
 
 class Judge(Protocol):
@@ -49,131 +37,6 @@ class Measured:
     confirm: Rows | None = None
     broken: tuple[Problem, ...] = ()
     sessions: list[Session] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class Tape:
-    """A journal that is open, what is in it, and how to measure what is not; `deadline` is of time.monotonic."""
-
-    work: Work
-    options: dict[str, Any]
-    measuring: tuple[str, tuple[int, ...], float, bool]
-    journal: Journal
-    header: dict[str, Any]
-    records: list[dict[str, Any]]
-    deadline: float | None
-    machines: list[Machine] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
-
-    def measure(self, jobs: Sequence[Job], *, title: str, pairs: int = 1) -> None:
-        """Measures the jobs that are not in the journal, with `pairs` process pairs at a time where there are several.
-
-        Raises UnusableInput when measuring ended before the last job.
-        """
-        done = {(record["shape_id"], record["process"]) for record in self.records}
-        waiting = [job for job in jobs if (job.case.shape_id, job.process) not in done]
-        if not waiting:
-            return
-        settings = make_settings(self.options, self.header, arms=self.work.arms, measuring=self.measuring)
-        if pairs > 1:
-            settings = replace(settings, lanes=min(pairs, MOST_LANES), pinned=True)
-        try:
-            gpus = choose_gpus(self.options)
-            self.machines = self.machines or [Machine(gpu=gpu) for gpu in gpus]
-            with progress(title, len(waiting)) as step:
-                session = measure(
-                    waiting,
-                    settings=settings,
-                    gpus=gpus,
-                    journal=self.journal,
-                    step=self.timely(step),
-                    machines=self.machines,
-                )
-        finally:
-            self.records = [line for line in read_lines(self.options["out"] / JOURNAL) if "shape_id" in line]
-        self.sessions.append(session)
-        if session.stopped is not None:
-            raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
-
-    def timely(self, step: Callable[[str], None]) -> Callable[[str], None]:
-        """`step`, which ends the session once its time is over."""
-
-        def told(item: str) -> None:
-            step(item)
-            if self.deadline is not None and time.monotonic() >= self.deadline:
-                raise UnusableInput(Problem(what="the time of --minutes is over", file="", fix="go on with --resume"))
-
-        return told
-
-    def rows(self, *, process: int | None = None) -> Rows:
-        """The rows of each side from the records, or from those of the processes up to `process`."""
-        kept = [record for record in self.records if process is None or record["process"] <= process]
-        facts = {
-            "session_id": self.header["session_id"],
-            "seed": self.header["seed"],
-            "method": METHOD,
-            "both": self.work.both,
-            "driver": read_machine()["driver"],
-            "commits": {side: spec.commit for side, spec in self.work.arms.items()},
-            "stopped": None,
-        }
-        records = merged(kept)
-        return {
-            side: build_rows(
-                side=side,
-                shapes=self.work.inputs.shapes,
-                matrices=self.work.inputs.matrices,
-                records=records,
-                session=facts,
-                not_selected=self.work.left_out,
-            )
-            for side in both_sides(facts)
-        }
-
-    def close(self, jobs: Sequence[Job]) -> None:
-        """Writes the manifest of what has been measured, and gives the journal's lock back."""
-        seen = {record["shape_id"] for record in self.records}
-        missing = [job.case.shape_id for job in jobs if job.case.shape_id not in seen]
-        told = manifest(summed(self.sessions), self.header, counts={}, missing=missing, wanted=len(jobs))
-        try:
-            store.write_json(self.options["out"] / "manifest.json", told)
-        finally:
-            self.journal.close()
-
-
-def summed(sessions: Sequence[Session]) -> Session:
-    """Several calls of `measure` on the same machines as one session."""
-    return Session(
-        machines=list({id(machine): machine for session in sessions for machine in session.machines}.values()),
-        wall_s=sum(session.wall_s for session in sessions),
-        restarts=sum(session.restarts for session in sessions),
-    )
-
-
-def open_tape(
-    folder: Path,
-    work: Work,
-    timed: Mapping[str, Any],
-    *,
-    declared: tuple[int, ...],
-    shapes: Iterable[str],
-    resume: bool,
-) -> Tape:
-    """The journal in `folder`, begun or gone on with. Raises UnusableInput as `open_journal`."""
-    options = {**timed, "out": folder, "base": True if work.both else None}
-    measuring = (METHOD, declared, float(timed["budget_us"]), True)
-    selection = msgspec.structs.replace(work.selection, shapes=tuple(shapes))
-    header = make_header(options, work.inputs, arms=work.arms, selection=selection, measuring=measuring)
-    journal, finished, header = open_journal(folder, header=header, resume=resume)
-    return Tape(
-        work=work,
-        options=options,
-        measuring=measuring,
-        journal=journal,
-        header=header,
-        records=finished,
-        deadline=timed["deadline"],
-    )
 
 
 def measure_all(
