@@ -218,6 +218,17 @@ def tell_gate(plan: Plan, decision: dict[str, Any], took: float, out: Path, opti
         print(f"  false: {row['op_type']} {row['args']} {row['base_us']:.2f} us x{row['ratio']:.4f} {row['detail']}")
 
 
+def tell_shards(plan: Plan, out: Path, options: argparse.Namespace) -> None:
+    """What all shapes of these ops would take on 1, 2, 4 and 8 runners, by the seconds that this run spent."""
+    argv = [sys.executable, "-m", "gate", "shard", "plan", "--runners", "8", "--ledgers", str(plan.ledgers)]
+    argv += ["--candidate", "triton", "--providers", options.providers, "--costs", str(out / "replay")]
+    done = subprocess.run(
+        [*argv, "--out", str(out / "plan.json")], cwd=ROOT, text=True, capture_output=True, check=False
+    )
+    lines = done.stderr.splitlines()
+    print("\n".join([lines[0], lines[-1]] if lines else []), flush=True)
+
+
 def compare(plan: Plan, *, until: float, rng: random.Random) -> None:
     """The usual methods on shapes of the same run, as many as time allows, the seeded ones first."""
     dialled = [shape for shape in plan.shapes if shape.shape_id in plan.dials]
@@ -294,6 +305,7 @@ def main() -> int:
         spare = 0.0 if options.no_compare else COMPARE_SHARE * options.seconds
         decision, took = run_gate(plan, folder, options, seconds=end - time.monotonic() - spare - 6)
         tell_gate(plan, decision, took, folder / "out", options)
+        tell_shards(plan, folder / "out", options)
         sys.stdout.flush()
         if options.keep:
             keep(folder / "out", options.keep)

@@ -38,7 +38,7 @@ MEASURE = {
             "uses": "./.github/workflows/measure.yml",
             "with": {
                 "runner": "mi350x", "ledgers": "frozen_ledgers", "kernels": "kernels", "op-from": "sim_kernels:OP",
-                "simulate": SIM,
+                "simulate": SIM, "runners": 2,
             },
         }
     },
@@ -77,7 +77,7 @@ class Rehearsal:
         wrapper.chmod(0o755)
 
     def _repository(self) -> None:
-        """The default branch: the workflows, a frozen ledger of one shape, the kernels and their simulated twins."""
+        """The default branch: the workflows, a frozen ledger of two shapes, the kernels and their simulated twins."""
         tree = self.tree
         shutil.copytree(ROOT / ".github", tree / ".github")
         workflows = tree / ".github" / "workflows"
@@ -86,7 +86,7 @@ class Rehearsal:
             (workflows / ours).write_text(yaml.safe_dump(caller, sort_keys=False))
         shutil.copytree(CANARIES, tree / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(HERE / "sim_kernels.py", tree / "sim_kernels.py")
-        shapes = [make_shape(op_type="vec_add", dtype="f32", args={"N": n}) for n in (8192,)]
+        shapes = [make_shape(op_type="vec_add", dtype="f32", args={"N": n}) for n in (8192, 16384)]
         store.write_jsonl(tree / "frozen_ledgers/vec_add" / store.LEDGER_FILE, shapes)
         providers = {
             name: {"enabled": True, "entrypoint": f"sim_kernels:{attribute}", "provider": name}
@@ -216,7 +216,11 @@ def main(folder: Path) -> None:
             "promote": rehearsal.round(102, "faster", speed_us=7.0),
             "fails": rehearsal.round(103, "broken", speed_us=10.0, broken=True),
         }
-        outcome = {"rounds": rounds, "act": rehearsal.log, "violations": fake.violations}
+        shards = {
+            name: len(list((folder / f"artifacts-{number}").glob("flydsl-gate-replay-*/part.json")))
+            for name, number in (("block", 101), ("promote", 102), ("fails", 103))
+        }
+        outcome = {"rounds": rounds, "act": rehearsal.log, "violations": fake.violations, "shards": shards}
     (folder / "outcome.json").write_text(json.dumps(outcome, indent=1))
 
 

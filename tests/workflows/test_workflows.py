@@ -155,8 +155,8 @@ def test_every_request_of_the_rehearsal_is_one_that_github_knows(rehearsal: dict
 @pytest.mark.parametrize(
     ("name", "code", "verdict", "state", "words"),
     [
-        ("block", 0, "block", "failure", "1 of 1 row slower"),
-        ("promote", 0, "promote", "success", "none of 1 row slower"),
+        ("block", 0, "block", "failure", "2 of 2 rows slower"),
+        ("promote", 0, "promote", "success", "none of 2 rows slower"),
         ("fails", 1, "no_verdict", "error", "No verdict"),
     ],
 )
@@ -200,3 +200,18 @@ def test_the_files_to_adopt_the_gate_are_what_the_called_workflows_need(tmp_path
         if "run-name" in caller:
             assert caller["run-name"] == called["run-name"]
     assert {"pull_request", "merge_group", "push", "workflow_dispatch"} == set(yaml.safe_load(files[0])[True])
+
+
+@pytest.mark.parametrize(("name", "job"), [("gate.yml", "replay"), ("benchmark.yml", "benchmark")])
+def test_shards_are_a_matrix_made_by_the_plan_and_die_alone(name: str, job: str) -> None:
+    found = loaded(name)["jobs"][job]
+    assert found["strategy"]["fail-fast"] is False
+    assert re.fullmatch(r"\$\{\{ fromJSON\(needs\.\w+\.outputs\.matrix\) \}\}", found["strategy"]["matrix"])
+    (measuring,) = [step["run"] for step in found["steps"] if "gate run --replay" in step.get("run", "")]
+    assert '--shard "$SHARD" --plan' in measuring and found["env"]["SHARD"] == "${{ matrix.shard }}"
+    merging = [step["run"] for step in steps(name) if "gate shard merge" in step.get("run", "")]
+    assert len(merging) == 1 and "--plan" in merging[0]
+
+
+def test_the_rehearsal_measured_on_two_runners(rehearsal: dict[str, Any]) -> None:
+    assert rehearsal["shards"] == {"block": 2, "promote": 2, "fails": 0}
