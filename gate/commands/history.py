@@ -123,5 +123,19 @@ def compact(store: Path, least: int) -> int:
     return broken(found)
 
 
+@command.command()
+@store_option
+def check(store: Path) -> int:
+    """Read every row and name each file that is not as it was written. Exit codes: 0 all are whole, 2 one is not."""
+    from gate.history.append import check as damaged
+
+    found = listing(store)
+    bad = damaged(found.files)
+    for problem in bad:
+        tell(problem)
+    say(f"{store}: {len(found.files) - len(bad)} of {len(found.files) + len(found.problems)} files are whole")
+    return Exit.NO_VERDICT if bad else broken(found)
+
+
 command.add_command(trend)
 command.add_command(page)

@@ -43,6 +43,28 @@ def add(sides: Mapping[str, Sequence[Row]], *, store: Path, name: str, at: datet
     return Added(run=run, file=path)
 
 
+def check(stored: Sequence[files.StoredFile]) -> list[Problem]:
+    """A problem for each file that cannot be read to its end, or whose rows are not those that its runs are named by.
+
+    A run's key is the hash of its rows, so a single changed value is seen.
+    """
+    import pyarrow.parquet as pq
+
+    found = files.unreadable(stored)
+    for file in stored:
+        if file.path in found:
+            continue
+        try:
+            rows = table.runs_in(pq.read_table(file.path, schema=table.schema(), partitioning=None))
+            keys = {table.key_of(sides) for sides in rows.values()}
+        except (ValueError, msgspec.ValidationError) as error:
+            found[file.path] = files.damaged(file.path, error)
+            continue
+        if keys != {run.key for run in file.runs} or keys != set(rows):
+            found[file.path] = files.damaged(file.path, ValueError("its rows are not those that were added"))
+    return list(found.values())
+
+
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """One folder made into one file."""
 

@@ -95,7 +95,7 @@ def _read_footer(path: Path) -> StoredFile | Problem:
         footer = pq.read_metadata(path)
         meta = msgspec.json.decode((footer.metadata or {}).get(META, b"{}"), type=Meta)
         size = path.stat().st_size
-    except (pa.ArrowException, OSError, msgspec.DecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, msgspec.DecodeError) as error:
         what = f"not a file of the history, so it is left out: {_first_line(error)}"
         return Problem(what=what, file=str(path), fix=_FIX)
     if meta.schema != SCHEMA:
@@ -107,19 +107,23 @@ def _read_footer(path: Path) -> StoredFile | Problem:
 
 
 def unreadable(files: Sequence[StoredFile]) -> dict[Path, Problem]:
-    """The files whose columns cannot be read though their footers can, each read to its end."""
+    """The files whose columns cannot be read, or are not as they were written; each is read to its end."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     found = {}
     for file in files:
         try:
-            for _ in pq.ParquetFile(file.path).iter_batches():
+            for _ in pq.ParquetFile(file.path, page_checksum_verification=True).iter_batches():
                 pass
-        except (pa.ArrowException, OSError) as error:
-            what = f"damaged, so it is left out: {_first_line(error)}"
-            found[file.path] = Problem(what=what, file=str(file.path), fix=_FIX)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            found[file.path] = damaged(file.path, error)
     return found
+
+
+def damaged(path: Path, error: Exception) -> Problem:
+    """What is said of a file that is not as it was written."""
+    return Problem(what=f"damaged: {_first_line(error)}", file=str(path), fix=_FIX)
 
 
 def _first_line(error: Exception) -> str:
@@ -132,7 +136,7 @@ def write(path: Path, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -
     import pyarrow.parquet as pq
 
     def fill(name: str) -> None:
-        with pq.ParquetWriter(name, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(name, schema, compression="zstd", write_page_checksum=True) as writer:
             for group in _grouped(batches):
                 writer.write_table(pa.Table.from_batches(group).cast(schema), row_group_size=GROUP_ROWS)
 

@@ -73,10 +73,11 @@ class Reader:
 
         try:
             yield
-        except duckdb.Error as error:
-            bad = files.unreadable(self._stored)
-            what = f"the history cannot be read: {str(error).partition(chr(10))[0][:200]}"
-            raise UnusableInput(*(bad.values() or [Problem(what=what, file="")])) from None
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            bad = {**_refused(self._stored), **files.unreadable(self._stored)} if len(self._stored) > 1 else {}
+            what = f"damaged: {_first_line(error)}" if self._stored else _first_line(error)
+            last = str(self._stored[0].path) if len(self._stored) == 1 else ""
+            raise UnusableInput(*(bad.values() or [Problem(what=what, file=last)])) from None
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -107,6 +108,23 @@ class Reader:
         """Writes the rows of a query to a file; `options` are those of DuckDB's COPY."""
         with self._naming_files():
             self._db.execute(f"COPY ({sql}) TO {_literal(path)} ({options})", list(parameters))
+
+
+def _refused(stored: Sequence[StoredFile]) -> dict[Path, Problem]:
+    """The files that DuckDB cannot read to their end, each asked by itself."""
+    found = {}
+    for file in stored:
+        try:
+            with Reader((file,)) as reader:
+                for _ in reader.stream("SELECT * FROM history"):
+                    pass
+        except UnusableInput as error:
+            found[file.path] = error.problems[0]
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
 
 
 def _literal(text: str) -> str:

@@ -86,6 +86,17 @@ def _values(rows: Iterable[Row], name: str) -> list[Any]:
     return [None if row.args is None else encode(row.args).decode() for row in rows]
 
 
+def runs_in(columns: pa.Table) -> dict[str, dict[str, list[Row]]]:
+    """The rows of each run by side, out of columns. Raises ValueError for what no row can hold."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for values in columns.to_pylist():
+        fields = {name: values[name] for name in Row.__struct_fields__}
+        if fields["args"] is not None:
+            fields["args"] = msgspec.json.decode(fields["args"])
+        found.setdefault(values["run_key"], {}).setdefault(values["side"], []).append(msgspec.convert(fields, Row))
+    return found
+
+
 def with_runs(table: pa.Table, runs: Sequence[Run]) -> pa.Table:
     """The table with its runs written into the footer."""
     return table.replace_schema_metadata({META: msgspec.json.encode(Meta(runs=tuple(runs)), order="deterministic")})
