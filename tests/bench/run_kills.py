@@ -74,7 +74,7 @@ def disturbed(
             if process.poll() is not None:
                 break
             workers = rig.workers_of(process.pid)
-            if workers and rng.random() < 0.4:
+            if workers and rng.random() < 0.75:
                 kill(rng.choice(workers))
                 done["worker"] += 1
             else:
