@@ -103,11 +103,11 @@ def drift_command(
     where each step passed. Exit codes: 0 none has, 1 one has, 2 an op could not be held against its release.
     """
     root = ledgers or default_ledgers()
-    known = _chosen(baseline_files.read_ops(root), ops)
-    policy = read_policy(root, policy_file)
+    known = baseline_files.read_ops(root)
+    chosen, policy = _chosen(known, ops), read_policy(root, policy_file)
     offered = baseline_files.offers(baseline_files.read_results(source), known, commit="")
     found: list[tuple[str, OpDrift]] = []
-    for offer in offered:
+    for offer in (offer for offer in offered if offer.op_type in chosen):
         pins = pins_of(known[offer.op_type], offer, name=name, release=release)
         if not pins:
             why = "no release is pinned for this machine" if offer.timed else f"{offer.candidate} has no time here"

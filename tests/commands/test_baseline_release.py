@@ -258,3 +258,20 @@ def test_a_release_is_not_taken_for_the_base_of_a_judgement(desk: Desk) -> None:
     out = source / "decision"
     assert run([*argv, "--head", str(source / "head"), "--out", str(out), "--today", DAY]) == 0
     assert json.loads((out / "decision.json").read_text())["environment"]["base"]["candidate_commit"] == SHA
+
+
+def test_single_ops_of_a_run_are_held_against_the_release(desk: Desk) -> None:
+    other = build.ledger(2, op_type="softmax")
+    store.write_jsonl(desk.ledgers / "softmax" / store.LEDGER_FILE, other.shapes)
+    text = (desk.ledgers / "rmsnorm" / store.MATRIX_FILE).read_text().replace("rmsnorm", "softmax")
+    store.write_text(desk.ledgers / "softmax" / store.MATRIX_FILE, text)
+    assert run(["ledger", "freeze", str(desk.ledgers)]) == 0
+    assert pin(desk)[0] == 0
+    source = later(desk, "both")
+    path = source / "head" / store.RESULTS_FILE
+    rows = [*store.read_results(path).outcomes, *build.run(other, seed=3, candidate_commit=NEXT).outcomes]
+    store.write_jsonl(path, rows)
+    assert drift(desk, source, "--op", "rmsnorm") == (0, "")
+    code, error = drift(desk, source)
+    assert code == 0 and "softmax: no release is pinned for this machine" in error
+    assert drift(desk, source, "--op", "softmax")[0] == 2
