@@ -61,7 +61,7 @@ def of_contrasts(
     keys = list(zip(ops, strata(times_us, policy), strict=True))
     aa = [_expected_variance(contrast, policy) for contrast in contrasts]
     prior = noise.priors(
-        keys=keys, kinds=centred.many.tolist(), variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum
+        keys=keys, alone=centred.many.tolist(), variances=centred.variance, dfs=centred.df, aa=aa, minimum=minimum
     )
     s2, df = noise.moderate(variances=centred.variance, dfs=centred.df, prior=prior, minimum=minimum)
     tau2 = np.where(centred.many, 0.0, _process_variance(centred, s2, policy))

@@ -48,33 +48,37 @@ def fit_prior(variances: Floats, dfs: Floats) -> Prior:
 def priors(
     *,
     keys: Sequence[Hashable],
-    kinds: Sequence[Hashable],
+    alone: Sequence[bool],
     variances: Floats,
     dfs: Floats,
     aa: Sequence[float | None],
     minimum: Floats,
 ) -> list[Prior | None]:
-    """The prior of each row: its own group's, else that of all rows of its kind, else the A/A contrasts', else none.
+    """The prior of each row: its own group's, else that of all rows, else the A/A contrasts', else none.
 
-    `keys` group rows (op and time stratum) within their kind (what a unit of theirs is); `aa` is each row's A/A
-    variance; `minimum` its smallest believed variance.
+    `keys` group rows (op and time stratum); `aa` is each row's A/A variance; `minimum` its smallest believed variance.
+    A row that is `alone` takes its own A/A contrasts only, so that nothing measured later of others changes what is
+    said of it.
     """
     known = np.maximum(np.array([np.nan if value is None else value for value in aa]), minimum)
-    groups: dict[tuple[Hashable, Hashable], list[int]] = {}
-    small: dict[Hashable, list[int]] = {}
-    for index, key in enumerate(zip(kinds, keys, strict=True)):
-        groups.setdefault(key, []).append(index)
     result: list[Prior | None] = [None] * len(keys)
-    for (kind, _), members in groups.items():
+    groups: dict[Hashable, list[int]] = {}
+    for index, (key, is_alone) in enumerate(zip(keys, alone, strict=True)):
+        if not is_alone:
+            groups.setdefault(key, []).append(index)
+        elif not np.isnan(known[index]):
+            result[index] = Prior(variance=float(known[index]), df=AA_PRIOR_DF)
+    small: list[int] = []
+    for members in groups.values():
         if len(members) < ENOUGH_ROWS:
-            small.setdefault(kind, []).extend(members)
+            small += members
             continue
         for index, prior in zip(members, _of_group(np.array(members), variances, dfs, known, minimum), strict=True):
             result[index] = prior
-    for kind, members in small.items():
-        everything = np.array([index for index, own in enumerate(kinds) if own == kind])
-        found = dict(zip(everything.tolist(), _of_group(everything, variances, dfs, known, minimum), strict=True))
-        for index in members:
+    if small:
+        together = np.flatnonzero(~np.array(alone))
+        found = dict(zip(together.tolist(), _of_group(together, variances, dfs, known, minimum), strict=True))
+        for index in small:
             result[index] = found[index]
     return result
 

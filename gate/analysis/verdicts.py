@@ -15,6 +15,9 @@ from gate.model.decision import Verdict
 from gate.model.outcome import AnyOutcome
 from gate.model.policy import Policy
 
+# No further look will tell more of a row that has been measured to the last one.
+LAST_LOOK = 5
+
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of one tested pair; `suspect`: the screen named it and nothing confirmed it."""
@@ -37,7 +40,7 @@ def rule(
     slow = _screen([estimates[index].p_slow for index in tested], policy)
     fast = _screen([estimates[index].p_fast for index in tested], policy)
     screened = [index for index, is_slow in zip(tested, slow, strict=True) if is_slow]
-    named = {*screened, *(index for index in tested if estimates[index].p_slow < policy.screen.suspect)}
+    named = {*screened, *(index for index in tested if _suspicious(estimates[index], policy))}
     again = {index: found for index in sorted(named) if (found := confirmed.get(pairs[index].shape.shape_id))}
     # A fresh session decides alone, so naming more suspects costs it no error; without one the screen must agree.
     alone = {index: estimates[index] for index in screened if index not in again}
@@ -50,6 +53,12 @@ def rule(
         else _stored(pair, estimate, policy, controls)
         for index, (pair, estimate) in enumerate(zip(pairs, estimates, strict=True))
     ]
+
+
+def _suspicious(estimate: Estimate, policy: Policy) -> bool:
+    """Whether a row goes to the confirming session by its own p-value; after the last look more readily."""
+    last = estimate.n_blocks >= policy.screen.looks[-1]
+    return estimate.p_slow < policy.screen.suspect * (LAST_LOOK if last else 1)
 
 
 def _screen(p: Sequence[float], policy: Policy) -> list[bool]:

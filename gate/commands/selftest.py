@@ -13,10 +13,14 @@ from gate.commands.progress import progress
 from gate.model.problem import Problem, UnusableInput
 
 if TYPE_CHECKING:
+    from gate.analysis.trial.kernels import KernelPower
     from gate.analysis.trial.source import Source
     from gate.analysis.trial.table import RuleResult, Trial
 
 FILE = click.Path(path_type=Path)
+KERNEL_TRIES = 40
+# The power that is asked for of every kernel.
+GOAL = 0.95
 FACTORS = (1.02, 1.03, 1.05, 1.10, 1.20)
 
 
@@ -28,6 +32,8 @@ FACTORS = (1.02, 1.03, 1.05, 1.10, 1.20)
 @click.option("--commits", type=click.IntRange(1), default=200, show_default=True, help="Identical commits.")
 @click.option("--power-commits", type=click.IntRange(1), default=40, show_default=True,
               help="Commits per slowdown, each with one slowed row per time stratum.")  # fmt: skip
+@click.option("--kernel-tries", type=click.IntRange(0),
+              help="Tries of every single kernel at +2%.  [default: 40 with --session, else 0]")  # fmt: skip
 @click.option("--visit-ms", type=click.FloatRange(min=0.01), help="GPU time of one visit; default the source's.")
 @click.option("--policy", type=FILE, help="policy.toml; without it the defaults.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -38,6 +44,7 @@ def command(
     rows: int,
     commits: int,
     power_commits: int,
+    kernel_tries: int | None,
     visit_ms: float | None,
     policy: Path | None,
     seed: int,
@@ -53,7 +60,8 @@ def command(
     in_force = read_policy(policy)
     trials = []
     for source, usual_ms in _sources(sessions, noise, rows=rows, seed=seed):
-        total = commits + len(FACTORS) * power_commits
+        tries = kernel_tries if kernel_tries is not None else KERNEL_TRIES if sessions else 0
+        total = commits + len(FACTORS) * power_commits + tries
         with progress(f"selftest, {source.name}", total) as step:
             trial = table.run(
                 source,
@@ -63,6 +71,7 @@ def command(
                 factors=FACTORS,
                 visit_ms=visit_ms or usual_ms,
                 seed=seed,
+                kernel_tries=tries,
                 progress=step,
             )
         trials.append(trial)
@@ -109,7 +118,16 @@ def lines(trial: Trial) -> list[str]:
     made += [
         f"{rule:33}" + "".join(f"{_effect(effect):>11}" for effect in effects) for rule, effects in trial.mde.items()
     ]
-    return made
+    return made if trial.kernels is None else [*made, _kernels(trial.kernels)]
+
+
+def _kernels(power: KernelPower) -> str:
+    least = min(range(len(power.found)), key=lambda row: power.found[row])
+    return (
+        f"every kernel slowed by {power.factor - 1:.0%}, {power.tries} times each: found {GOAL:.0%} or more of "
+        f"{power.at_least(GOAL)} of {len(power.found)} kernels; the least, of {power.times_us[least]:.3g} us, "
+        f"{power.found[least] / power.tries:.0%}"
+    )
 
 
 def _line(result: RuleResult, factors: list[str]) -> str:

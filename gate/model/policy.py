@@ -53,7 +53,10 @@ class Screen(_Table, frozen=True, kw_only=True):
     )
     suspect: Annotated[
         ErrorRate,
-        doc("A row that would look this slow by chance this rarely goes to the confirming session, screened or not."),
+        doc(
+            "A row that would look this slow by chance this rarely goes to the confirming session, screened or not; "
+            "after the last look, five times as readily."
+        ),
     ] = 0.02
     looks: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=2, le=64)], ...],
@@ -82,7 +85,7 @@ class Confirm(_Table, frozen=True, kw_only=True):
             description="Fresh process pairs at each declared look of the confirming session; the error is spent "
             "evenly, and only suspects not yet settled go on.",
         ),
-    ] = (8, 16, 32, 48)
+    ] = (8, 16, 32, 64)
     process_blocks: Annotated[
         int, msgspec.Meta(ge=1, le=16, description="Blocks that each of those process pairs measures.")
     ] = 2

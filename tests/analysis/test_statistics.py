@@ -8,11 +8,16 @@ import pytest
 from scipy import special, stats
 
 from gate.analysis import noise
-from gate.analysis.blocks import _bimodal, _robust_variance, hodges_lehmann
-from gate.analysis.contrast import tame
+from gate.analysis.arm import of_outcome
+from gate.analysis.blocks import _bimodal, _robust_variance, hodges_lehmann, of_contrasts
+from gate.analysis.contrast import Contrast, tame
+from gate.analysis.estimate import Estimate, Pair
 from gate.analysis.multiple import benjamini_hochberg, holm
 from gate.analysis.student import inverse_trigamma, quantile, upper_tail
+from gate.analysis.trial.ours import NO_CONTROLS
+from gate.analysis.verdicts import rule
 from gate.model.outcome import Results
+from gate.model.policy import Policy
 from tests.analysis import build
 
 
@@ -182,3 +187,34 @@ def test_many_processes_that_disagree_answer_for_themselves() -> None:
     assert wild.ci is not None
     assert wild.ci[1] - wild.ci[0] > 2 * (quiet.ci[1] - quiet.ci[0])
     assert wild.verdict != "regressed"
+
+
+def test_a_row_of_many_processes_is_judged_by_itself_whatever_else_is_measured() -> None:
+    rng = np.random.default_rng(11)
+    labels = tuple(index // 2 for index in range(16))
+
+    def contrast(noise: float) -> Contrast:
+        d = rng.normal(0.02, noise, size=16)
+        return Contrast(d=d, raw=d, visits=2, process=labels, aa=noise**2, surplus=False)
+
+    one, others = contrast(0.01), [contrast(0.001) for _ in range(20)]
+
+    def found(contrasts: list[Contrast]) -> Estimate:
+        n = len(contrasts)
+        return of_contrasts(
+            contrasts, ops=["op"] * n, times_us=[10.0] * n, ceilings=[0.01] * n, policy=Policy(), n_tests=5
+        )[0]
+
+    assert found([one]) == found([one, *others])
+
+
+@pytest.mark.parametrize(("n_blocks", "suspect"), [(8, False), (32, True)])
+def test_after_the_last_look_a_row_is_named_more_readily(n_blocks: int, suspect: bool) -> None:
+    ledger = build.ledger(1)
+    (base, head) = (build.run(ledger, seed=seed).outcomes[0] for seed in (1, 2))
+    pair = Pair(shape=ledger.shapes[0], base=of_outcome(base), head=of_outcome(head), ceiling=0.01)
+    estimate = Estimate(
+        kind="blocks", log_ratio=0.02, lo=0.0, hi=0.04, mde_log=0.05, se=0.006, p_slow=0.05, n_blocks=n_blocks
+    )
+    (ruling,) = rule([pair], [estimate], policy=Policy(), controls=NO_CONTROLS, confirmed={})
+    assert ruling.suspect is suspect

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from gate import store
-from gate.analysis.trial import others, source, table
+from gate.analysis.trial import kernels, others, source, table
 from gate.cli import run
 from gate.model.policy import Policy
 from tests.analysis import build
@@ -19,12 +19,12 @@ RNG = np.random.default_rng
 
 
 def test_the_simulated_noise_is_the_published_one() -> None:
-    kernels = source.Simulated(source.MI350X, rows=400, seed=1)
+    made = source.Simulated(source.MI350X, rows=400, seed=1)
     rng = RNG(2)
     found = []
     for row in range(400):
         for _ in range(20):
-            one = kernels.draw(rng, row, [1])
+            one = made.draw(rng, row, [1])
             found.append(abs(np.expm1(one.base[0, 1] - one.base[0, 0])))
     p50, p95 = np.quantile(found, (0.5, 0.95))
     assert p50 == pytest.approx(0.0093, rel=0.15)
@@ -32,12 +32,12 @@ def test_the_simulated_noise_is_the_published_one() -> None:
 
 
 def test_a_process_keeps_its_offset() -> None:
-    kernels = source.Simulated(source.H200, rows=50, seed=1)
+    made = source.Simulated(source.H200, rows=50, seed=1)
     rng = RNG(2)
     inside, between = [], []
     for row in range(50):
         for _ in range(20):
-            centres = kernels.draw(rng, row, [8, 8]).base.mean(axis=1).reshape(2, 8)
+            centres = made.draw(rng, row, [8, 8]).base.mean(axis=1).reshape(2, 8)
             inside.append(centres.var(axis=1, ddof=1).mean())
             between.append(centres.mean(axis=1).var(ddof=1))
     # 40% of a visit's variance: two visits a block halve what is inside a process.
@@ -108,13 +108,13 @@ def test_clopper_pearson_against_scipy() -> None:
 
 
 def test_equal_code_stays_green_and_a_slow_row_is_found() -> None:
-    kernels = source.Simulated(source.H200, rows=60, seed=5)
-    trial = table.run(kernels, Policy(), commits=12, power_commits=3, factors=(1.05,), visit_ms=2.0, seed=5)
+    made = source.Simulated(source.H200, rows=60, seed=5)
+    trial = table.run(made, Policy(), commits=12, power_commits=3, factors=(1.05,), visit_ms=2.0, seed=5)
     ours = trial.results[0]
     assert (ours.rule, ours.red_commits, ours.false_flags) == (table.OURS, 0, 0)
     assert sum(ours.found["1.05"]) == sum(ours.tried["1.05"]) == 15
     assert trial.mde[table.OURS] == (pytest.approx(0.05),) * 5
-    again = table.run(kernels, Policy(), commits=12, power_commits=3, factors=(1.05,), visit_ms=2.0, seed=5)
+    again = table.run(made, Policy(), commits=12, power_commits=3, factors=(1.05,), visit_ms=2.0, seed=5)
     assert again == trial
 
 
@@ -130,9 +130,20 @@ def test_the_verb_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.Cap
     assert "gate: looks, then confirmation" in shown
     written = json.loads((tmp_path / "selftest.json").read_text())
     assert written[0]["results"][0]["commits"] == 2
+    assert written[0]["kernels"]["tries"] == 40
+    assert "every kernel slowed by 2%, 40 times each: found 95% or more of 24 of 24 kernels" in shown
 
 
 def test_a_session_without_blocks_cannot_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store.write_jsonl(tmp_path / "x.jsonl", build.run(build.ledger(2), seed=1, k=None).outcomes)
     assert run(["selftest", "--session", str(tmp_path / "x.jsonl"), str(tmp_path / "x.jsonl")]) == 2
     assert "no row has blocks_us in both files" in capsys.readouterr().err
+
+
+def test_every_kernel_is_tried_as_often_as_asked() -> None:
+    kernels_of = source.Simulated(source.H200, rows=23, seed=5)
+    power = kernels.each_kernel(kernels_of, Policy(), factor=1.05, tries=2, seed=5)
+    assert (len(power.found), power.tries) == (23, 2)
+    assert power.at_least(0.95) == sum(hits == 2 for hits in power.found) >= 22
+    none = kernels.each_kernel(kernels_of, Policy(), factor=1.0, tries=2, seed=5)
+    assert (sum(none.found), none.at_least(0.95)) == (0, 0)

@@ -80,7 +80,7 @@ def _confirm(
             fresh[row].append(_measure(source, rng, row, sizes, slowed))
             visits[row] += 2 * fresh[row][-1].base.size
         found = _settle(source, policy, suspects, drawn, fresh)
-        red = frozenset(row for row, (ruling, _) in found.items() if ruling.verdict == "regressed")
+        red |= frozenset(row for row, (ruling, _) in found.items() if ruling.verdict == "regressed")
         waiting = [row for row in waiting if row not in red and not _clear(found[row][1], policy)]
         before = look
     return red

@@ -10,6 +10,7 @@ import numpy as np
 
 from gate.analysis.estimate import strata
 from gate.analysis.student import Floats
+from gate.analysis.trial.kernels import KernelPower, each_kernel
 from gate.analysis.trial.others import HISTORY, OTHERS, SAMPLES, Other, Seen
 from gate.analysis.trial.ours import judge_commit
 from gate.analysis.trial.source import Source
@@ -41,7 +42,8 @@ class RuleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """All rules on one source; `mde` is each rule's smallest tried slowdown found with 90% power, by stratum."""
+    """All rules on one source; `mde` is each rule's smallest tried slowdown found with 90% power, by stratum;
+    `kernels` how often ours found every single kernel, where that was tried."""
 
     source: str
     rows: int
@@ -50,6 +52,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     power_commits: int
     results: tuple[RuleResult, ...]
     mde: dict[str, tuple[float | None, ...]]
+    kernels: KernelPower | None = None
 
 
 class _Tally:
@@ -71,9 +74,13 @@ def run(
     factors: Sequence[float],
     visit_ms: float,
     seed: int,
+    kernel_tries: int = 0,
     progress: Callable[[str], None] = lambda item: None,
 ) -> Trial:
-    """Tries every rule on `commits` identical commits and, per factor, `power_commits` with slowed rows."""
+    """Tries every rule on `commits` identical commits and, per factor, `power_commits` with slowed rows.
+
+    With `kernel_tries`, every kernel is slowed so many times by the smallest factor, and judged by our rule alone.
+    """
     places = np.array(strata(source.times_us.tolist(), policy))
     tallies = {name: _Tally() for name in (OURS, *(other.name for other in OTHERS))}
     for index in range(commits):
@@ -85,6 +92,9 @@ def run(
             _slowed(source, policy, tallies, places=places, factor=factor, rng=rng)
             progress(f"slowdown of {factor - 1:.0%}")
     results = tuple(_result(name, tally, commits) for name, tally in tallies.items())
+    kernels = None
+    if kernel_tries:
+        kernels = each_kernel(source, policy, factor=min(factors), tries=kernel_tries, seed=seed, progress=progress)
     return Trial(
         source=source.name,
         rows=len(places),
@@ -93,6 +103,7 @@ def run(
         power_commits=power_commits,
         results=results,
         mde={result.rule: _mde(result, factors) for result in results},
+        kernels=kernels,
     )
 
 
