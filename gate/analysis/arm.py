@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -89,15 +90,27 @@ def _why(outcome: AnyOutcome) -> str:
 
 
 def _plain_time(outcome: AnyOutcome) -> float | None:
-    """The time of a row that has no blocks and nothing to remark, found with few steps: most rows are such."""
+    """The time of a row that has nothing to remark, found with few steps: most rows are such."""
     time, low, high = outcome.median_us, outcome.p10_us, outcome.p90_us
-    if time is None or low is None or high is None or outcome.blocks_us is not None or outcome.stable is False:
+    if time is None or outcome.stable is False or outcome.correct is None:
         return None
-    if outcome.correct is None or outcome.timing_method is None or outcome.timing_method == "codegen":
+    if outcome.timing_method is None or outcome.timing_method == "codegen":
         return None
     if outcome.repeat_iters is not None and outcome.repeat_iters < 1:
         return None
-    return time if 0.0 < time < math.inf and low <= time <= high else None
+    if not 0.0 < time < math.inf or (low is not None and low > time) or (high is not None and high < time):
+        return None
+    return time if outcome.blocks_us is None or _plain_blocks(outcome.blocks_us, time) else None
+
+
+def _plain_blocks(blocks: tuple[tuple[float, ...], ...], time: float) -> bool:
+    """Whether blocks are all of valid visits, close enough to each other and to the row's time to need no look."""
+    visits = list(chain.from_iterable(blocks))
+    if not visits or not all(blocks):
+        return False
+    low, high = min(visits), max(visits)
+    # A visit that is not a number makes the sum none either.
+    return low > 0.0 and sum(visits) < math.inf and high <= 5 * low and low <= time <= high
 
 
 def _fault(outcome: AnyOutcome) -> tuple[str, str] | None:

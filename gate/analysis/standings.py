@@ -87,10 +87,12 @@ def against_each(cells: Sequence[Cell], found: Against) -> Against:
     """`found` with the standing of the cells' candidates against every single baseline."""
     for cell in cells:
         for provider in cell.rivals:
-            found.pin(provider)
             speedup = _against(cell, provider)
+            speedups = found.speedups.setdefault(provider, [])
             if speedup is not None:
-                found.add(provider, ((speedup, cell.shape.weight.value),))
+                speedups.append(speedup)
+                if (weight := cell.shape.weight.value) is not None and weight > 0:
+                    found.weighted.setdefault(provider, []).append((speedup, weight))
     return found
 
 
