@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY, TOKEN, BRANCH = "owner/kernels", "secret-of-the-rehearsal", "gate-history"
 LEDGER = build.ledger(3)
 GIT = ["-c", "user.name=someone", "-c", "user.email=someone@example.invalid", "-c", "commit.gpgsign=false"]
+STEPS = ("Open the history", "Append the run", "Keep it", "Tell what it shows")
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
@@ -67,7 +68,7 @@ class Runner:
             "GITHUB_STEP_SUMMARY": str(temp / "summary.md"), "RUN": str(number), "MEASURED_AT": at,
         }  # fmt: skip
         done = []
-        for name in ("Open the history", "Append the run", "Keep it"):
+        for name in STEPS:
             argv = ["bash", "-e", "-c", scripts()[name]]
             done.append(
                 subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, timeout=120, check=False)
@@ -90,12 +91,12 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_steps_are_those_of_the_rehearsal() -> None:
-    assert list(scripts()) == ["Take the results in", "Open the history", "Append the run", "Keep it"]
+    assert list(scripts()) == ["Take the results in", *STEPS]
 
 
 def test_runs_are_appended_one_by_one_and_a_rerun_adds_nothing(runner: Runner) -> None:
     done = runner.job(1, build.run(LEDGER, seed=1), "2026-05-04T03:02:01Z")
-    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
     assert runner.commits() == ["Run 1"]
     first = runner.files()
     assert len(first) == 2 and "index.html" in first
@@ -103,13 +104,12 @@ def test_runs_are_appended_one_by_one_and_a_rerun_adds_nothing(runner: Runner) -
     assert "1 runs" in (runner.last / "temp" / "summary.md").read_text()
 
     done = runner.job(2, build.run(LEDGER, seed=2), "2026-06-04T03:02:01Z")
-    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
-    assert runner.commits() == ["Run 2"] or runner.commits() == ["Run 2", "Run 1"]
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
     assert len(runner.files()) == 3 and set(first) <= set(runner.files())
 
     before = runner.files(), runner.commits()
     done = runner.job(2, build.run(LEDGER, seed=2), "2026-06-04T05:00:00Z")
-    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
     assert "in the history already, as 2" in done[1].stdout and done[2].stdout.strip() == "nothing new"
     assert (runner.files(), runner.commits()) == before
 
@@ -125,7 +125,7 @@ def test_the_branch_keeps_its_past_and_holds_nothing_of_the_code(runner: Runner)
 
 def test_a_run_without_times_appends_nothing(runner: Runner) -> None:
     done = runner.job(1, None, "2026-05-04T03:02:01Z")
-    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
     assert "::notice" in done[1].stdout and done[2].stdout.strip() == "nothing new"
     assert runner.git("ls-remote", "--heads", str(runner.origin), cwd=runner.folder) == ""
 
@@ -136,3 +136,38 @@ def test_refused_rows_fail_the_job_and_push_nothing(runner: Runner) -> None:
     assert work[-1].returncode == 64 and len(work) == 2
     assert runner.git("ls-remote", "--heads", str(runner.origin), cwd=runner.folder) == ""
     assert runner.job(1, results, "2026-05-04T03:02:01Z")[-1].returncode == 0
+
+
+def test_a_damaged_file_on_the_branch_is_told_and_the_new_run_is_stored_all_the_same(runner: Runner) -> None:
+    assert runner.job(1, build.run(LEDGER, seed=1), "2026-05-04T03:02:01Z")[-1].returncode == 0
+    work = runner.folder / "vandal"
+    runner.git("clone", "--quiet", "--branch", BRANCH, str(runner.origin), str(work), cwd=runner.folder)
+    (victim,) = work.glob("*/*/*.parquet")
+    victim.write_bytes(victim.read_bytes()[:100])
+    runner.git("commit", "--quiet", "--all", "--message", "damage", cwd=work)
+    runner.git("push", "--quiet", "origin", f"HEAD:{BRANCH}", cwd=work)
+    done = runner.job(2, build.run(LEDGER, seed=2), "2026-05-05T03:02:01Z")
+    assert [one.returncode for one in done] == [0, 0, 0, 2], done[-1].stderr
+    assert victim.name in done[1].stderr and "::error" in done[3].stdout
+    assert runner.commits() == ["Run 2", "damage", "Run 1"]
+
+
+def test_a_kernel_that_got_slower_and_stayed_so_is_a_warning(runner: Runner) -> None:
+    from gate.cli import run
+
+    store_folder = runner.folder / "filled"
+    for number in range(26):
+        slow = {0: 1.1} if number >= 20 else {}
+        source = runner.folder / "night" / str(number)
+        rows = build.run(LEDGER, seed=number, run_id=f"n{number}", factors=slow)
+        store.write_jsonl(source / "head" / store.RESULTS_FILE, rows.outcomes)
+        at = f"2026-03-{number + 1:02}"
+        assert run(["history", "add", "--store", str(store_folder), "--from", str(source), "--at", at]) == 0
+    runner.git("init", "--quiet", "--initial-branch", BRANCH, cwd=store_folder)
+    runner.git("add", "--all", cwd=store_folder)
+    runner.git("commit", "--quiet", "--message", "nights", cwd=store_folder)
+    runner.git("push", "--quiet", str(runner.origin), BRANCH, cwd=store_folder)
+    done = runner.job(27, build.run(LEDGER, seed=27, factors={0: 1.1}), "2026-03-27T00:00:00Z")
+    assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
+    assert "::warning title=A kernel got slower" in done[3].stdout
+    assert LEDGER.shapes[0].shape_id in (runner.last / "temp" / "summary.md").read_text()
