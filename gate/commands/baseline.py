@@ -97,6 +97,7 @@ def promote(
 @command.command()
 @_options
 @click.option("--candidate", help="The provider whose times must be complete. Default: the matrix's candidate.")
+@click.option("--accept-partial", is_flag=True, help="Do without the shapes that were not measured, on purpose.")
 def record(
     source: Path,
     ledgers: Path | None,
@@ -105,6 +106,7 @@ def record(
     run_name: str,
     day: datetime | None,
     candidate: str | None,
+    accept_partial: bool,
 ) -> None:
     """Write the first baseline of a machine, from results that had no base to be judged against.
 
@@ -116,7 +118,8 @@ def record(
     ops = baseline_files.read_ops(ledgers or default_ledgers())
     results = baseline_files.read_results(source)
     offered = _measured(baseline_files.offers(results, ops, commit=commit, candidate=candidate))
-    _write(offered, ops, Right(day=_day(day), run=run_name), name=name, faults=[])
+    right = Right(day=_day(day), run=run_name)
+    _write(offered, ops, right, name=name, faults=[], accept_partial=accept_partial)
 
 
 def _by_decision(folder: Path, *, day: datetime | None, run_name: str) -> tuple[Right, Decision]:
@@ -161,12 +164,12 @@ def _write(
     name: str | None,
     faults: list[Problem],
     policy: Policy | None = None,
+    accept_partial: bool = False,
 ) -> None:
     """Looks at every op first, at its drift if there is a policy, and writes if none is refused. Raises Refused."""
     ready: list[tuple[Place, Provenance, bytes]] = []
     for offer in offered:
-        own = promotion.faults(offer)
-        faults += own
+        faults += promotion.faults(offer, accept_partial=accept_partial)
         if not offer.timed:
             continue
         baseline_files.unchanged(ops[offer.op_type].folder)
@@ -179,7 +182,7 @@ def _write(
     if faults:
         raise Refused(*faults)
     for found, line, data in ready:
-        store_one(found, line, data)
+        baseline_files.store_one(found, line, data)
 
 
 def _place_faults(found: Place, offer: Offer, right: Right, *, digest: str) -> list[Problem]:
@@ -194,20 +197,6 @@ def _place_faults(found: Place, offer: Offer, right: Right, *, digest: str) -> l
     if digest in older:
         return [Problem(what="these results were the baseline before", file=folder, fix="measure again")]
     return promotion.stored_faults(last, offer, folder=folder)
-
-
-def store_one(found: Place, line: Provenance, data: bytes) -> None:
-    """Writes one baseline and says so; bytes that are in force already are left alone."""
-    last = found.last(line.contents)
-    if last is not None and last.sha256 == line.sha256 and found.stored(line.contents) == data:
-        click.echo(f"{found.folder}: already the baseline, of {last.commit[:12]}")
-        return
-    baseline_files.put(found, line, data)
-    click.echo(f"{found.folder}: {line.timed} times of {line.candidate}, {line.rows} rows, of {line.commit[:12]}")
-    if line.replaced is not None:
-        old = line.replaced
-        said = f"geomean {old.geomean:.4f}x, worst {old.worst:.4f}x on {old.worst_shape_id}"
-        click.echo(f"{found.folder}: {old.slower} of {old.n} rows slower than those they replace, {said}")
 
 
 @command.command()

@@ -10,6 +10,7 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files, judged, ledger_files
+from gate.commands.telling import say
 from gate.ledgers.baselines import Offer
 from gate.ledgers.freeze import sha256
 from gate.model.baseline import Provenance
@@ -134,6 +135,21 @@ def put(found: Place, line: Provenance, data: bytes) -> None:
     store.write_bytes(provenance, before + store.encode(line) + b"\n")
     store.write_bytes(found.folder / name, data)
     ledger_files.write_frozen(found.op, shapes=None, matrix=None)
+
+
+def store_one(found: Place, line: Provenance, data: bytes) -> None:
+    """Writes one baseline and says so; bytes that are in force already are left alone."""
+    last = found.last(line.contents)
+    if last is not None and last.sha256 == line.sha256 and found.stored(line.contents) == data:
+        say(f"{found.folder}: already the baseline, of {last.commit[:12]}")
+        return
+    put(found, line, data)
+    lacks = f", {line.missing} shapes not measured" if line.missing else ""
+    say(f"{found.folder}: {line.timed} times of {line.candidate}, {line.rows} rows{lacks}, of {line.commit[:12]}")
+    if line.replaced is not None:
+        old = line.replaced
+        said = f"geomean {old.geomean:.4f}x, worst {old.worst:.4f}x on {old.worst_shape_id}"
+        say(f"{found.folder}: {old.slower} of {old.n} rows slower than those they replace, {said}")
 
 
 def pin(found: Place, line: Provenance, data: bytes) -> None:

@@ -48,6 +48,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         """The candidate's rows that hold a time to rely on."""
         return tuple(row for row in self.own if usable(row))
 
+    @property
+    def unsupported(self) -> frozenset[str]:
+        """The shapes that the candidate declares it has no kernel for."""
+        timed = {row.shape_id for row in self.timed}
+        return frozenset(row.shape_id for row in self.own if row.benchmark_status == "unsupported") - timed
+
 
 class CodeOffer(msgspec.Struct, frozen=True, kw_only=True):
     """The machine code that a run offers for one op: its records, and the compile key of each shape that has one."""
@@ -87,7 +93,8 @@ def of_times(offer: Offer, right: Right, *, sha256: str, old: Sequence[Outcome] 
         sha256=sha256,
         rows=len(offer.rows),
         timed=len(offer.timed),
-        unsupported=len(offer.shapes) - len(offer.timed),
+        unsupported=len(offer.unsupported),
+        missing=len(offer.shapes) - len(offer.timed) - len(offer.unsupported),
         replaced=against_replaced(offer, old),
         **_of_right(right, offer.op_type),
     )

@@ -25,13 +25,19 @@ BARRED = {
     "missing": "have no time that had one before",
     "not_comparable": "could not be compared",
 }
+# States of a shape that say nothing against it: nobody measured it.
+UNMEASURED = frozenset({"have no row", "are skipped"})
 # decision.json gives times with so many significant digits.
 DIGITS = 6
 
 
-def faults(offer: Offer) -> list[Problem]:
-    """Why the rows of a run cannot be a baseline whatever a decision says: partial, mixed, or of a dirty tree."""
-    return [*commit_faults(offer), *_coverage_faults(offer), *_machine_faults(offer)]
+def faults(offer: Offer, *, accept_partial: bool = False) -> list[Problem]:
+    """Why the rows of a run cannot be a baseline whatever a decision says: partial, mixed, or of a dirty tree.
+
+    With `accept_partial` shapes that were not measured are no fault; shapes that failed still are.
+    """
+    coverage = _coverage_faults(offer, accepted=UNMEASURED if accept_partial else frozenset())
+    return [*commit_faults(offer), *coverage, *_machine_faults(offer)]
 
 
 def commit_fault(commit: str, file: str) -> Problem | None:
@@ -61,15 +67,18 @@ def commit_faults(offer: Offer) -> list[Problem]:
     return found
 
 
-def _coverage_faults(offer: Offer) -> list[Problem]:
-    """Every shape of the frozen ledger has one usable time, or the candidate declares that it has no kernel."""
+def _coverage_faults(offer: Offer, *, accepted: frozenset[str]) -> list[Problem]:
+    """Every shape of the frozen ledger has one usable time, or the candidate declares that it has no kernel.
+
+    Shapes in an `accepted` state are passed over.
+    """
     of_shape: dict[str, list[Outcome]] = {}
     for row in offer.own:
         of_shape.setdefault(row.shape_id, []).append(row)
     lacking: dict[str, list[str]] = {}
     for shape in offer.shapes:
         state = _state(of_shape.get(shape.shape_id, []))
-        if state not in ("ok", "unsupported"):
+        if state not in ("ok", "unsupported", *accepted):
             lacking.setdefault(state, []).append(shape.shape_id)
     found = [
         _fault(offer, f"partial: {len(ids)} of {len(offer.shapes)} shapes {state}, such as {ids[0]}")

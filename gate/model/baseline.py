@@ -29,9 +29,10 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     benchmark_results.jsonl, machine_code is codegen_records.jsonl, and `sha256` is that file's. `how` is promoted
     (a decision let it pass) or recorded (the first one of a machine; there is no decision, and the hashes of decision
     and policy are null). `rows` counts the lines of the file, `timed` the candidate's times or codes, `unsupported`
-    the shapes that the candidate declares it has no kernel for. `waived` are rows slower than before that a person
-    accepted. In release/<name>/ the one line says of which baseline the pinned file is a copy: `release` is the name,
-    `pinned` the day.
+    the shapes that the candidate declares it has no kernel for, `missing` those that were not measured, which only the
+    first one of a machine may lack, and only on purpose. `waived` are rows slower than before that a person accepted.
+    In release/<name>/ the one line says of which baseline the pinned file is a copy: `release` is the name, `pinned`
+    the day.
     """
 
     schema: Literal["gate.baseline/1"] = "gate.baseline/1"
@@ -51,6 +52,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     timed: int
     unsupported: int = 0
+    missing: int = 0
     decision_sha256: str | None = None
     policy_sha256: str | None = None
     verdicts: dict[str, int] = {}

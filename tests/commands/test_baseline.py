@@ -559,3 +559,30 @@ def test_a_promotion_that_breaks_off_is_told_by_every_later_verb(desk: Desk, mon
     assert desk.call("ledger", "check", str(desk.ledgers))[0] == 2
     assert desk.call("baseline", "show", "--ledgers", str(desk.ledgers))[0] == 2
     assert desk.promote(later)[0] == 2
+
+
+def test_a_first_baseline_lacks_shapes_only_on_purpose_and_says_how_many(desk: Desk) -> None:
+    results = edited(edited(head(), own(0)), own(1, benchmark_status="skipped", **NO_TIME))
+    source = desk.measured("first", results)
+    code, error = desk.record(source)
+    assert code == 1 and "partial: 1 of 6 shapes have no row" in error and "partial: 1 of 6 shapes are skipped" in error
+    assert desk.record(source, "--accept-partial") == (0, "")
+    assert "4 times of flydsl" in desk.out and "2 shapes not measured" in desk.out
+    (line,) = desk.lines()
+    assert (line.timed, line.unsupported, line.missing) == (4, 0, 2)
+    assert run(["ledger", "check", str(desk.ledgers)]) == 0
+    # What comes after must be whole.
+    partial = desk.measured("run", edited(head(3), own(2)), build.run(LEDGER, seed=1))
+    policy = desk.folder / "policy.toml"
+    policy.write_text(LENIENT)
+    desk.judged(partial, "--policy", str(policy))
+    assert desk.promote(partial)[0] == 1
+    assert desk.promote(desk.passed("whole", seed=3))[0] == 0
+    assert [(one.timed, one.missing) for one in desk.lines()] == [(4, 2), (6, 0)]
+
+
+@pytest.mark.parametrize("status", ["failed", "incorrect", "oom"])
+def test_what_failed_is_never_passed_over(desk: Desk, status: str) -> None:
+    results = edited(head(), own(0, benchmark_status=status, correct=False, **NO_TIME))
+    code, error = desk.record(desk.measured("first", results), "--accept-partial")
+    assert code == 1 and f"partial: 1 of 6 shapes are {status}" in error
