@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ SPARES = 4
 
 
 class Gpu:
-    """The GPU of one command: its lock, its token, and workers started ahead."""
+    """The GPU of one command: its lock, its token, workers started ahead, and the seconds that pairs took."""
 
     def __init__(self, options: dict[str, Any], *, spares: int = SPARES) -> None:
         self.options, self.size = options, spares
@@ -29,6 +30,7 @@ class Gpu:
         self.lock: int | None = None
         self.spares: Spares | None = None
         self.name: str | None = None
+        self.spent_s: Counter[str] = Counter()
 
     def __enter__(self) -> Gpu:
         return self
@@ -74,6 +76,7 @@ class Asked:
     def close(self) -> None:
         """Ends the workers."""
         if self.bench is not None:
+            self.gpu.spent_s.update(self.bench.spent_s)
             self.bench.close()
 
     def answer(self, ask: Ask) -> Answer:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from gate.bisect.ask import AskTimes, Skipped, Times
@@ -39,7 +40,7 @@ class Bench:
 
     The worker of the good version stays for the first pair of the next step, whose error it then shares: each
     decision keeps its level, since the levels add up whatever the decisions have in common. Further pairs of one
-    comparison are fresh on both sides.
+    comparison are fresh on both sides. `spent_s` adds up the seconds of each command over `pairs`.
     """
 
     settings: Settings
@@ -49,6 +50,7 @@ class Bench:
     sensor: Callable[[], Reading] = Reading
     crew: SparedCrew | None = None
     standing: int | None = None
+    spent_s: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def close(self) -> None:
         """Ends the workers of this bisection."""
@@ -74,6 +76,7 @@ class Bench:
             run.run()
         except NoDevice as error:
             raise UnusableInput(Problem(what=f"no GPU: {error}", file="", fix=NO_GPU_FIX)) from None
+        self.spent_s.update({"pairs": 1, **run.spent_s})
         self.standing = ask.base if ask.purpose != "confirm" else None
         return {arm.side: result for arm, result in run.results.items()}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from gate.replay.arms import ArmSpec
-from gate.replay.crew import Crew, SideLost
+from gate.replay.crew import Crew, NoDevice, SideLost
 from gate.replay.job import Settings
 from gate.replay.link import Link
 from gate.replay.looks import Token
@@ -18,52 +21,69 @@ Spare = tuple[Link, dict[str, str], dict[str, Any]]
 
 
 class Spares:
-    """Fresh workers of one interpreter and environment, `size` started together whenever there are none left.
+    """Fresh workers of one interpreter and environment, `size` started together while the last ones are in use.
 
-    Starting takes seconds, nearly all of it the same for every arm, and is felt by whoever measures meanwhile: it is
-    done for many workers at once, with the GPU held. Each serves one arm and then ends. An arm that needs another
-    interpreter, libraries or variables, which only a new process can have, gets none.
+    Starting takes seconds, nearly all of it the same for every arm. What of it touches no GPU goes on beside the
+    measurements; the rest is done for many workers at once, with the GPU held. Each worker serves one arm and then
+    ends. An arm that needs another interpreter, libraries or variables, which only a new process can have, gets none.
     """
 
     def __init__(self, settings: Settings, *, arm: ArmSpec, gpu: str | None, token: Token, size: int) -> None:
         self.settings, self.gpu, self.token, self.size = settings, gpu, token, size
         self.arm = bare(arm)
         self.started = 0
+        self.seconds = 0.0
         self._free: list[Spare] = []
+        self._lock = threading.Lock()
+        self._coming: Future[list[Spare]] | None = None
+        self._starting: Crew | None = None
         # Linux ends a worker with the thread that started it, so that thread lives as long as this.
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spares")
 
     def take(self, spec: ArmSpec) -> Spare | None:
         """A worker that can become the arm, to be given its path, or None. Raises NoDevice."""
-        if bare(spec) != self.arm or self.size == 0:
-            return None
-        with self.token.hold():
-            if not self._free:
+        with self._lock:
+            if bare(spec) != self.arm or self.size == 0:
+                return None
+            if self._coming is None and len(self._free) <= self.size // 4:
+                self._coming = self._starter.submit(self._start)
+            if not self._free and self._coming is not None:
                 try:
-                    self._starter.submit(self._start).result()
+                    self._free += self._coming.result()
                 except SideLost:
                     # Too many at once for this machine: from now on every arm starts its own.
                     self.size = 0
                     return None
+                finally:
+                    self._coming = None
             return self._free.pop()
 
-    def _start(self) -> None:
+    def _start(self) -> list[Spare]:
+        began = time.monotonic()
         names = [f"spare{self.started + index}" for index in range(self.size)]
         settings = dataclasses.replace(self.settings, arms=dict.fromkeys(names, self.arm))
-        crew = Crew(settings, name="bisect", gpu=self.gpu)
+        crew = self._starting = Crew(settings, name="bisect", gpu=self.gpu)
         try:
-            crew.start(names)
+            crew.start(names, hold=self.token.hold)
         except BaseException:
             crew.close()
             raise
-        self._free += [(crew.links[name], crew.environments[name], crew.chips[name]) for name in names]
         self.started += len(names)
+        self.seconds += time.monotonic() - began
+        return [(crew.links[name], crew.environments[name], crew.chips[name]) for name in names]
 
     def close(self) -> None:
         """Ends the workers that nobody took."""
-        for link, _, _ in self._free:
-            link.close()
-        self._free.clear()
+        with self._lock:
+            if self._coming is not None:
+                for link in list(self._starting.links.values()) if self._starting is not None else []:
+                    link.kill()
+                with contextlib.suppress(SideLost, NoDevice):
+                    self._free += self._coming.result()
+            for link, _, _ in self._free:
+                link.close()
+            self._free.clear()
+            self.size = 0
         self._starter.shutdown()
 
 

@@ -1,8 +1,8 @@
 """Bisects seeded histories of a Triton kernel on this machine's GPU with `gate bisect`, and prints a table.
 
-    python -m tests.bench.bisect_gpu [--histories 20] [--seconds 165] [--effect 0.08] [--lanes 3] [--simulate OPTIONS]
+    python -m tests.bench.bisect_gpu [--seeds 0-20] [--seconds 165] [--effect 0.08] [--lanes 3] [--simulate OPTIONS]
 
-Each history has 16 commits, of which one is slower by --effect; one history has no slower commit. It ends itself
+Each history has 16 commits, of which one is slower by --effect; that of seed 1 has none. It ends itself
 after --seconds, with what is finished. Worker starts dominate the wall time, so that fresh workers are started many
 at once; histories overlap in what needs no GPU.
 """
@@ -34,6 +34,16 @@ from tests.factory import make_shape
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# The history without a slow commit.
+CLEAN = 1
+
+
+def seeds_of(text: str) -> list[int]:
+    """The numbers in `0-3,7`."""
+    ends = [part.partition("-") for part in text.split(",")]
+    return [seed for first, _, last in ends for seed in range(int(first), int(last or first) + 1)]
+
+
 class Run:
     """The histories in work, and the lines about those that are finished."""
 
@@ -42,7 +52,8 @@ class Run:
         self.started = time.monotonic()
         self.sim = options.simulate is not None
         self.shape = make_shape(dtype="bf16", args={"M": 4, "N": 64} if self.sim else ARGS)
-        self.waiting = [(seed, seed != 1) for seed in range(options.histories + 1)]
+        self.waiting = [(seed, seed != CLEAN) for seed in seeds_of(options.seeds)]
+        self.gpu: Gpu | None = None
         self.lock = threading.Lock()
         self.lines: list[dict[str, Any]] = []
         self.stop = False
@@ -121,6 +132,11 @@ class Run:
         print(f"without a slow commit: {sum(line['right'] for line in clean)} of {len(clean)} say no regression")
         if self.lines:
             print(f"{gpu_s:.2f} GPU s in all, {gpu_s / len(self.lines):.2f} a history; {pairs} process pairs")
+        if self.gpu is not None and self.gpu.spares is not None:
+            spares, held_s = self.gpu.spares, self.gpu.token.held_s
+            print(
+                f"{spares.started} workers started in {spares.seconds:.1f} s; GPU held {held_s:.1f} s, starts included"
+            )
         print(f"{len(self.waiting)} histories not begun; {time.monotonic() - self.started:.1f} s", flush=True)
 
 
@@ -138,7 +154,7 @@ def wait_for_gpu(seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--histories", type=int, default=20)
+    parser.add_argument("--seeds", default="0-20", help="such as 0-3,7")
     parser.add_argument("--seconds", type=float, default=165.0)
     parser.add_argument("--effect", type=float, default=0.08)
     parser.add_argument("--lanes", type=int, default=3)
@@ -171,6 +187,7 @@ def main() -> None:
         Gpu({"simulate": options.simulate, "gpus": "1"}, spares=options.spares) as gpu,
         contextlib.redirect_stderr(io.StringIO()),
     ):
+        run.gpu = gpu
         # The first history takes the GPU and starts the workers.
         run.one(*run.waiting.pop(0), chains, gpu)
         lanes = [threading.Thread(target=run.lane, args=(chains, gpu)) for _ in range(options.lanes)]
