@@ -20,10 +20,13 @@ pytestmark = pytest.mark.skipif(
 
 # Longer than a program keeps in registers, and no multiple of what it loops by.
 LONG = 33001
+# A block and a shorter one.
+TWO = 2500
 CASES = (
     *(case_for(name, "bf16", M=3, N=40, eps=1e-5) for name in NORMS),
     *(case_for(name, "fp32", M=1, N=1001, eps=1e-5) for name in NORMS),
     *(case_for(name, "f16", M=2, N=LONG, eps=1e-5) for name in NORMS),
+    *(case_for(name, "bf16", M=3, N=TWO, eps=1e-5) for name in NORMS),
     case_for("quant", "bf16", M=7, N=33, out_dtype="int8"),
     case_for("quant", "f16", M=1, N=513, out_dtype="int8"),
     case_for("quant", "bf16", M=2, N=LONG, out_dtype="int8"),

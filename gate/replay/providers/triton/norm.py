@@ -30,15 +30,27 @@ def resident(case: Case) -> dict[str, Any]:
     return {"BLOCK": block, "ROWS": rows, "num_warps": row_warps(block * rows)}
 
 
-def row_call(case: Case, functions: tuple[Any, Any], tensors: tuple[Any, ...], *rest: Any, **constants: Any) -> Call:
-    """A call of the resident function, or of the looped one for a row too long for registers."""
+def row_call(
+    case: Case, functions: tuple[Any, Any], tensors: tuple[Any, ...], *rest: Any, options: dict[str, Any], **more: Any
+) -> Call:
+    """A call of the resident function with `options`, or of the looped one for a row too long for registers."""
     m, n = case.dim("M"), case.dim("N")
     if n > MAX_RESIDENT:
-        options = {**constants, "BLOCK": LOOP_BLOCK, "num_warps": 16}
-        return Call(function=functions[1], arguments=(*tensors, n, *rest), grid=(m,), options=options)
-    options = {**constants, **resident(case)}
+        looped = {**more, "BLOCK": LOOP_BLOCK, "num_warps": 16}
+        return Call(function=functions[1], arguments=(*tensors, n, *rest), grid=(m,), options=looped)
     grid = (triton.cdiv(m, options["ROWS"]),)
-    return Call(function=functions[0], arguments=(*tensors, m, n, *rest), grid=grid, options=options)
+    return Call(function=functions[0], arguments=(*tensors, m, n, *rest), grid=grid, options={**more, **options})
+
+
+def in_two(case: Case) -> dict[str, Any]:
+    """Options of `resident`, with a long row in two blocks where one would be more than a quarter empty."""
+    options = resident(case)
+    block, n = options["BLOCK"], case.dim("N")
+    head = block // 2
+    tail = triton.next_power_of_2(max(n - head, 1))
+    if options["ROWS"] > 1 or n <= head or tail == head or block < PROGRAM_ELEMENTS:
+        return {**options, "TAIL": 0}
+    return {**options, "BLOCK": head, "TAIL": tail, "num_warps": row_warps(head)}
 
 
 NORM_TENSORS = ("x", "residual", "weight", "bias", "smooth", "out", "residual_out", "scale")
@@ -57,6 +69,7 @@ def _norm(op: str) -> KernelAdapter:
             tuple(map(tensors.get, NORM_TENSORS)),
             eps,
             largest(out) if coded else 0.0,
+            options=in_two(case),
             ROUND=coded and not out.is_floating_point(),
         )
 
@@ -108,7 +121,9 @@ def rmsnorm_bwd(case: Case, tensors: Tensors) -> tuple[Call, Call]:
 
 @triton_kernel(op="softmax", dtypes=FLOATS, detail="rows in registers, several short rows a program")
 def softmax(case: Case, tensors: Tensors) -> Call:
-    return row_call(case, (kernels.softmax, kernels.softmax_looped), (tensors["x"], tensors["out"]))
+    return row_call(
+        case, (kernels.softmax, kernels.softmax_looped), (tensors["x"], tensors["out"]), options=resident(case)
+    )
 
 
 @triton_kernel(op="vec_add", dtypes=FLOATS, detail=f"{ADD_BLOCK} elements a program")

@@ -7,7 +7,7 @@ from gate.replay.op import Case, Tensors
 from gate.replay.providers.triton.calls import Call, triton_kernel
 from gate.replay.providers.triton.common import FLOATS
 from gate.replay.providers.triton.kernels import quant as kernels
-from gate.replay.providers.triton.norm import row_call
+from gate.replay.providers.triton.norm import resident, row_call
 
 
 @triton_kernel(op="quant", dtypes=FLOATS, detail="rows in registers, several short rows a program")
@@ -15,4 +15,5 @@ def quant(case: Case, tensors: Tensors) -> Call:
     out = tensors["out"]
     given = (tensors["x"], out, tensors["scale"])
     rounded = not out.is_floating_point()
-    return row_call(case, (kernels.quant, kernels.quant_looped), given, largest(out), ROUND=rounded)
+    functions = (kernels.quant, kernels.quant_looped)
+    return row_call(case, functions, given, largest(out), options=resident(case), ROUND=rounded)

@@ -40,27 +40,52 @@ def coded(value, scale, limit, ROUND: tl.constexpr):
 
 
 @triton.jit
-def norm(
-    x, residual, weight, bias, smooth, out, residual_out, scale, rows, columns, eps, limit,
-    ROUND: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
-):  # fmt: skip
-    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    column = tl.arange(0, BLOCK)[None, :]
-    inside = (row < rows) & (column < columns)
-    offset = row * columns + column
+def gathered(x, residual, residual_out, offset, inside):
     value = loaded(x, residual, offset, inside)
     if residual_out is not None:
         tl.store(residual_out + offset, value.to(residual_out.dtype.element_ty), mask=inside)
+    return value
+
+
+@triton.jit
+def norm(
+    x, residual, weight, bias, smooth, out, residual_out, scale, rows, columns, eps, limit,
+    ROUND: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    # A row is BLOCK columns and a TAIL, both powers of two: 5120 in one block would hold registers for 8192.
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    inside = (row < rows) & (column < columns)
+    value = gathered(x, residual, residual_out, row * columns + column, inside)
+    if TAIL > 0:
+        last = BLOCK + tl.arange(0, TAIL)[None, :]
+        within = (row < rows) & (last < columns)
+        rest = gathered(x, residual, residual_out, row * columns + last, within)
     if bias is not None:
-        mean = tl.sum(value, axis=1, keep_dims=True) / columns
-        value = tl.where(inside, value - mean, 0.0)
-    value *= tl.rsqrt(tl.sum(value * value, axis=1, keep_dims=True) / columns + eps)
-    value = scaled(value, weight, bias, smooth, column, column < columns)
+        mean = tl.sum(value, axis=1, keep_dims=True)
+        if TAIL > 0:
+            mean += tl.sum(rest, axis=1, keep_dims=True)
+            rest = tl.where(within, rest - mean / columns, 0.0)
+        value = tl.where(inside, value - mean / columns, 0.0)
+    squares = tl.sum(value * value, axis=1, keep_dims=True)
+    if TAIL > 0:
+        squares += tl.sum(rest * rest, axis=1, keep_dims=True)
+    gain = tl.rsqrt(squares / columns + eps)
+    value = scaled(value * gain, weight, bias, smooth, column, column < columns)
+    if TAIL > 0:
+        rest = scaled(rest * gain, weight, bias, smooth, last, last < columns)
     if scale is not None:
-        step = scale_of(tl.max(tl.where(inside, tl.abs(value), 0.0), axis=1, keep_dims=True), limit)
+        largest = tl.max(tl.where(inside, tl.abs(value), 0.0), axis=1, keep_dims=True)
+        if TAIL > 0:
+            largest = tl.maximum(largest, tl.max(tl.where(within, tl.abs(rest), 0.0), axis=1, keep_dims=True))
+        step = scale_of(largest, limit)
         tl.store(scale + row, step, mask=row < rows)
         value = coded(value, step, limit, ROUND)
-    tl.store(out + offset, value.to(out.dtype.element_ty), mask=inside)
+        if TAIL > 0:
+            rest = coded(rest, step, limit, ROUND)
+    tl.store(out + row * columns + column, value.to(out.dtype.element_ty), mask=inside)
+    if TAIL > 0:
+        tl.store(out + row * columns + last, rest.to(out.dtype.element_ty), mask=within)
 
 
 @triton.jit
