@@ -134,9 +134,9 @@ class Run:
             print(f"{gpu_s:.2f} GPU s in all, {gpu_s / len(self.lines):.2f} a history; {pairs} process pairs")
         if self.gpu is not None and self.gpu.spares is not None:
             spares, held_s = self.gpu.spares, self.gpu.token.held_s
-            print(
-                f"{spares.started} workers started in {spares.seconds:.1f} s; GPU held {held_s:.1f} s, starts included"
-            )
+            print(f"{spares.started} workers started in {spares.seconds:.1f} s; GPU held {held_s:.1f} s")
+            spent = ", ".join(f"{name} {took / max(pairs, 1):.2f}" for name, took in self.gpu.spent_s.most_common())
+            print(f"seconds a pair: {spent}")
         print(f"{len(self.waiting)} histories not begun; {time.monotonic() - self.started:.1f} s", flush=True)
 
 
