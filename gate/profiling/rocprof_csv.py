@@ -114,7 +114,7 @@ def _dispatch(row: list[str], line: int, columns: Mapping[str, int], remarks: Re
     return Dispatch(
         name=cell["name"] or "(no name)",
         start_ns=start,
-        end_ns=end,
+        took_ns=end - start,
         agent=cell.get("agent", ""),
         grid=in_workgroups(dim3(cell.get(name) for name in ("gx", "gy", "gz")), workgroup),
         workgroup=workgroup,

@@ -100,7 +100,7 @@ def _dispatches(tool: Mapping[str, Any], records: list[Any], remarks: Remarks) -
         yield Dispatch(
             name=name.removesuffix(".kd") or f"(kernel {info.get('kernel_id')})",
             start_ns=start,
-            end_ns=end,
+            took_ns=end - start,
             agent=_handle(info.get("agent_id")),
             grid=in_workgroups(_xyz(info.get("grid_size")), workgroup),
             workgroup=workgroup,

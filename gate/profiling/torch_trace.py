@@ -62,7 +62,7 @@ def _dispatch(event: Mapping[str, Any], remarks: Remarks) -> Dispatch | None:
     return Dispatch(
         name=str(event.get("name") or "(no name)"),
         start_ns=float(start or 0) * 1e3,
-        end_ns=(float(start or 0) + float(took or 0)) * 1e3,
+        took_ns=float(took or 0) * 1e3,
         agent=str(args.get("device", "")),
         grid=_triple(args.get("grid")),
         workgroup=_triple(args.get("block")),

@@ -14,11 +14,11 @@ TOLD = 3
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel that ran: device time stamps in nanoseconds, grid in workgroups, the rest as the tool reports it."""
+    """One kernel that ran: device time in nanoseconds, grid in workgroups, the rest as the tool reports it."""
 
     name: str
     start_ns: float
-    end_ns: float
+    took_ns: float
     agent: str = ""
     grid: Dim3 | None = None
     workgroup: Dim3 | None = None
@@ -33,7 +33,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def us(self) -> float:
         """Device time, microseconds."""
-        return (self.end_ns - self.start_ns) / 1e3
+        return self.took_ns / 1e3
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from gate.profiling.trace import Dispatch
 
 
 def dispatches(names: Sequence[str]) -> list[Dispatch]:
-    return [Dispatch(name=name, start_ns=10 * index, end_ns=10 * index + 5) for index, name in enumerate(names)]
+    return [Dispatch(name=name, start_ns=10 * index, took_ns=5) for index, name in enumerate(names)]
 
 
 def names(found: Sequence[Dispatch]) -> str:
