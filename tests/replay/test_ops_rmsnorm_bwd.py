@@ -61,4 +61,4 @@ def test_the_memory_between_tritons_two_launches_is_told() -> None:
     given = {name: memory.stack(1, spec.shape, spec.dtype) for name, spec in op.outputs(case).items()}
     tensors = {name: value[0] for name, value in {**op.inputs(case, memory, 1, 3), **given}.items()}
     (partial,) = adapter.workspaces(adapter.prepare(case, tensors))
-    assert tuple(partial.shape) == (512, 64)
+    assert partial.numel() == 512 * 64

@@ -6,6 +6,7 @@ from typing import Any
 
 import triton
 
+from gate.replay import scratch
 from gate.replay.codes import largest
 from gate.replay.norms import EPS
 from gate.replay.op import Case, Tensors
@@ -101,7 +102,9 @@ def _keeps_a_row(case: Case) -> str | None:
 def rmsnorm_bwd(case: Case, tensors: Tensors) -> tuple[Call, Call]:
     m, n = case.dim("M"), case.dim("N")
     programs, block = min(m, BACKWARD_PROGRAMS), triton.next_power_of_2(n)
-    partial = tensors["dweight"].new_empty((programs, n))
+    dweight = tensors["dweight"]
+    piece = scratch.take("rmsnorm_bwd", programs * n, dweight.dtype)
+    partial = dweight.new_empty(programs * n) if piece is None else piece
     rows = Call(
         function=kernels.rmsnorm_bwd,
         arguments=(*(tensors[name] for name in ("x", "dy", "weight", "rstd", "dx")), partial, m, n),
@@ -112,7 +115,7 @@ def rmsnorm_bwd(case: Case, tensors: Tensors) -> tuple[Call, Call]:
     tile = {"ROWS": 32, "COLUMNS": 32, "num_warps": 4}
     sums = Call(
         function=kernels.column_sums,
-        arguments=(partial, tensors["dweight"], programs, n),
+        arguments=(partial, dweight, programs, n),
         grid=(triton.cdiv(n, tile["COLUMNS"]),),
         options=tile,
     )
