@@ -24,6 +24,9 @@ from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Floor, Policy
 
 FEWEST_ROWS = 2
+# What must be equal. Drivers and toolkits change between releases: they move the controls as well, and a control whose
+# own library changed is none.
+MACHINE = ("gpu", "arch")
 
 
 class RowDrift(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +70,14 @@ def drift(
     """How the candidate of one op stands to a pinned release, worst row first."""
     found = lay_out(ledger, {matrix.op_type: matrix}, base=open_book(release), head=open_book(head), policy=policy)
     blank = OpDrift(op_type=matrix.op_type, state="unjudged", n=0, of=len(found), limit=1 + policy.drift.op)
-    pairs = {cell.shape.shape_id: pair for cell in found if (pair := _pair(cell, policy)) is not None}
+    pairs = {cell.shape.shape_id: pair for cell in found if (pair := _pair(cell)) is not None}
     if not pairs:
         return replace(blank, why=_why_none(found))
-    every = replace(policy, controls=replace(policy.controls, moved=0.0))
+    every = replace(
+        policy,
+        controls=replace(policy.controls, moved=0.0),
+        environment=replace(policy.environment, incomparable=MACHINE),
+    )
     moved = controls.compare(found, every)
     if not moved.checked:
         why = f"fewer than {policy.controls.min_rows} untouched baselines were measured in both, in the same way"
@@ -83,13 +90,14 @@ def drift(
     return _together(blank, sorted(rows, key=lambda row: -row.ratio), shift=shift, policy=policy)
 
 
-def _pair(cell: Cell, policy: Policy) -> tuple[float, float] | None:
+def _pair(cell: Cell) -> tuple[float, float] | None:
     """Times of release and head in us, where both were measured in the same way on the same kind of machine."""
     was, now = cell.base_arm, cell.head_arm
     if was.time_us is None or now.time_us is None or was.outcome is None or now.outcome is None:
         return None
-    fields = ("timing_method", "cache_state", *policy.environment.incomparable)
-    same = all(getattr(was.outcome, name) == getattr(now.outcome, name) for name in fields)
+    same = all(
+        getattr(was.outcome, name) == getattr(now.outcome, name) for name in ("timing_method", "cache_state", *MACHINE)
+    )
     return (was.time_us, now.time_us) if same else None
 
 
