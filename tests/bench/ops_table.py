@@ -56,10 +56,11 @@ def compile_case(case: Case) -> str | None:
 
 def representatives(cases: Sequence[Case]) -> list[Case]:
     """One case for each op, dtype and power of two of rows: together they compile almost everything."""
-    found: dict[tuple[str, str, int], Case] = {}
+    found: dict[tuple[Any, ...], Case] = {}
     for case in cases:
         rows = row_count(case)
-        found.setdefault((case.op_type, case.dtype, min(rows.bit_length() if rows > 1 else 0, 11)), case)
+        routing = (case.args.get("E"), case.args.get("TopK"))
+        found.setdefault((case.op_type, case.dtype, min(rows.bit_length() if rows > 1 else 0, 11), routing), case)
     return list(found.values())
 
 

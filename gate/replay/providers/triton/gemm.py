@@ -25,7 +25,6 @@ from gate.replay.providers.triton.tuning import Config
 
 JOIN_BLOCK = 1024
 BULK_FROM_ROWS = 128
-BULK = ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 256, 64, 8, 4))
 LOCKS = 65536
 # What the kernel calls a form of a, and of b.
 LEFT = {"bf16": "plain", "f16": "plain", "fp8_rows": "rows", "int8_rows": "rows", "fp8_groups": "grouped"}
@@ -56,8 +55,7 @@ def _configs(case: Case, a: str, b: str) -> list[Config]:
     limits = {"BK": 128} if "blocks" in b else {}
     found = tiles.split_configs(m, n, k, width=2 if a == "plain" else 1, narrow=b == "mx4", batch=batch, **limits)
     if case.op_type == "gemm" and tiles.bulk_copies() and m > BULK_FROM_ROWS and n % 8 == 0 and k % 8 == 0:
-        names = ("BM", "BN", "BK", "num_warps", "num_stages")
-        found += [{**dict(zip(names, sizes, strict=True)), "GROUP": 8, "split": 0} for sizes in BULK]
+        found += tiles.bulk_tiles(m)
     return found
 
 
@@ -79,7 +77,7 @@ def _bulk_call(a: Any, b: Any, out: Any, options: Config) -> Call:
 def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list[Call]:
     """The launches of one product with one config."""
     batch, m, n, k = _sizes(case)
-    options = {name: value for name, value in config.items() if name != "split"}
+    options = {name: value for name, value in config.items() if name not in ("split", "NATIVE")}
     split = config["split"]
     left, right, out = tensors["a"], tensors["b"], tensors["out"]
     if split == 0:
@@ -95,7 +93,7 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
         parts = tuning.workspace("parts", batch * split * m * n, torch.float32, place)
         locks = tuning.workspace("locks", max(LOCKS, batch * count), torch.int32, place)
     arguments = (left, right, tensors.get("scale_a"), tensors.get("scale_b"), out, parts, locks, m, n, k, split)
-    options |= {"A": a, "B": b, "NATIVE": tiles.native_mx(), "JOIN": join}
+    options |= {"A": a, "B": b, "NATIVE": config["NATIVE"], "JOIN": join}
     calls = [Call(function=kernels.product, arguments=arguments, grid=(count, split, batch), options=options)]
     if join == "later":
         grid = (triton.cdiv(m * n, JOIN_BLOCK), batch)
@@ -135,7 +133,8 @@ def product_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
         calls_of = build(case, tensors)
         key = (case.dtype, *_sizes(case), source(kernels))
         configs = _configs(case, *named(case))
-        return launching(calls_of(tuning.choose(op, configs, key, lambda config: launching(calls_of(config)))))
+        chosen = tuning.choose(op, configs, key, lambda config: launching(calls_of(config)), tensors["out"])
+        return launching(calls_of(chosen))
 
     made = kernel(op=op, provider="triton", dtypes=tuple(forms), compiler=compile_all, version=version, **data)
     return made(bind)

@@ -45,7 +45,8 @@ def _configs(case: Case, narrow: bool, blocks: bool) -> list[Config]:
         place = 16 if rows <= 32 else 64 if rows == 64 else 128
         for bn, bk, warps, stages in TILES[narrow][place]:
             options = {"num_warps": warps, "num_stages": 2 if tiles.on_amd() else stages}
-            found.append({"BM": rows, "BN": bn, "BK": min(bk, 128) if blocks else bk, "GROUP": 8, **options})
+            tile = {"BM": rows, "BN": bn, "BK": min(bk, 128) if blocks else bk, "GROUP": 8, **options}
+            found += [{**tile, "NATIVE": native} for native in (tiles.native_mx() if narrow else (False,))]
     return found
 
 
@@ -86,14 +87,14 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     m, topk, wide, inter = case.dim("M"), case.dim("TopK"), case.dim("Dim1"), case.dim("Dim2") // 2
     x, out, places = tensors["x"], tensors["out"], m * topk
     slots, experts = sorted_slots(case, tensors["topk_ids"], config["BM"])
-    rows, limit, native = len(experts), _limit(x, b), tiles.native_mx()
+    rows, limit = len(experts), _limit(x, b)
     place = str(x.device)
     between = tuning.workspace("between", places * inter, x.dtype if limit else torch.bfloat16, place)
     scales = (
         tuning.workspace("scales", places * triton.cdiv(inter, config["BN"]), torch.float32, place) if limit else None
     )
     parts = out if topk == 1 else tuning.workspace("parts", places * wide, torch.bfloat16, place)
-    common = {"A": a, "B": b, "NATIVE": native, **config}
+    common = {"A": a, "B": b, **config}
     first = Call(
         function=kernels.gate_up,
         arguments=(
@@ -150,7 +151,7 @@ def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
     def bind(case: Case, tensors: Tensors) -> Launch:
         calls_of = build(case, tensors)
         key = (case.dtype, sorted(case.args.items()), source(shared), source(kernels))
-        chosen = tuning.choose(op, configs(case), key, lambda config: launching(calls_of(config)))
+        chosen = tuning.choose(op, configs(case), key, lambda config: launching(calls_of(config)), tensors["out"])
         return launching(calls_of(chosen))
 
     made = kernel(op=op, provider="triton", dtypes=tuple(forms), compiler=compile_all, version=version, **data)

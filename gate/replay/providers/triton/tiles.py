@@ -40,6 +40,7 @@ AMD_MX: dict[str, tuple[Tile, ...]] = {
     "some": ((64, 128, 256, 4, 2), (128, 128, 256, 4, 2), (64, 64, 256, 4, 2)),
     "many": ((256, 256, 256, 8, 2), (128, 128, 256, 4, 2), (256, 128, 256, 8, 2)),
 }
+BULK: tuple[Tile, ...] = ((128, 256, 64, 8, 3), (128, 128, 64, 4, 4), (128, 256, 64, 8, 4))
 
 
 def on_amd() -> bool:
@@ -47,9 +48,18 @@ def on_amd() -> bool:
     return triton.runtime.driver.active.get_current_target().backend == "hip" if not interpreted() else False
 
 
-def native_mx() -> bool:
-    """Whether the matrix units take e2m1 and e8m0 themselves: CDNA 4 does, Hopper and CDNA 3 do not."""
-    return not interpreted() and str(triton.runtime.driver.active.get_current_target().arch) == "gfx950"
+def native_mx() -> tuple[bool, ...]:
+    """Whether tl.dot_scaled is tried for 4-bit weights, and whether decoding them in registers is.
+
+    CDNA 4's matrix units take e2m1 and e8m0 themselves. On Hopper Triton decodes for dot_scaled by instructions of its
+    own, which may or may not be quicker than the kernel's.
+    """
+    if interpreted():
+        return (False,)
+    target = triton.runtime.driver.active.get_current_target()
+    if target.backend == "hip":
+        return (str(target.arch) == "gfx950",)
+    return (False, True)
 
 
 def rows_class(m: int) -> str:
@@ -67,9 +77,11 @@ def tiles_for(m: int, *, width: int, narrow: bool) -> list[Config]:
             "BN": bn,
             "BK": bk if narrow else bk // width,
             "GROUP": 8,
+            "NATIVE": native,
             "num_warps": warps,
             "num_stages": stages,
         }
+        for native in (native_mx() if narrow else (False,))
         for bm, bn, bk, warps, stages in table[rows_class(m)]
     ]
 
@@ -80,6 +92,13 @@ def parts_for(config: Config, *, m: int, n: int, k: int, batch: int = 1) -> list
     most = max(1, min(MOST_PARTS, triton.cdiv(k, config["BK"]) // 2))
     wanted = {max(1, min(most, round(fill * units() / tiles))) for fill in (1, 2)} if tiles < units() else {1}
     return sorted(wanted)
+
+
+def bulk_tiles(m: int) -> list[Config]:
+    """Tiles for the kernel with bulk copies, which takes K in one part."""
+    small = ((128, 64, 64, 4, 6), (64, 128, 64, 4, 6), (64, 64, 128, 4, 4)) if rows_class(m) == "some" else ()
+    names = ("BM", "BN", "BK", "num_warps", "num_stages")
+    return [{**dict(zip(names, sizes, strict=True)), "GROUP": 8, "split": 0} for sizes in (*BULK, *small)]
 
 
 def bulk_copies() -> bool:

@@ -1,0 +1,80 @@
+"""How a Triton config is chosen: the quickest that computes what the first one does, once for a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+
+from gate.replay.providers.triton import tiles, tuning  # noqa: E402 - only where both are installed
+
+
+class Bench:
+    """Configs that say what they write and how long they take."""
+
+    def __init__(self) -> None:
+        self.out, self.built = torch.zeros(4), 0
+
+    def build(self, config: dict[str, Any]) -> Callable[[], Any]:
+        self.built += 1
+
+        def launch() -> Any:
+            if config.get("unfit"):
+                raise triton.runtime.errors.OutOfResources(2, 1, "shared memory")
+            self.out.fill_(config["value"])
+            return config["us"]
+
+        return launch
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tuning, "_CHOSEN", {})
+    monkeypatch.setattr(tuning, "_quick_us", lambda launch: launch())
+    target = SimpleNamespace(backend="cuda", arch=90)
+    monkeypatch.setattr(triton.runtime.driver, "_active", SimpleNamespace(get_current_target=lambda: target))
+    return Bench()
+
+
+def test_the_quickest_is_kept_for_every_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = [{"value": 1.0, "us": 3.0}, {"value": 1.01, "us": 1.0}, {"value": 1.0, "us": 2.0}]
+    assert tuning.choose("gemm", configs, (1, 2), bench.build, bench.out) == configs[1]
+    assert bench.built == 3
+    monkeypatch.setattr(tuning, "_CHOSEN", {})
+    assert tuning.choose("gemm", configs, (1, 2), bench.build, bench.out) == configs[1]
+    assert bench.built == 3, "another process tried again"
+    tuning.choose("gemm", configs, (1, 3), bench.build, bench.out)
+    assert bench.built == 6, "another shape was not tried"
+
+
+def test_one_that_does_not_fit_or_computes_something_else_is_not_taken(bench: Bench) -> None:
+    wrong, unfit = {"value": 1.5, "us": 0.1}, {"value": 1.0, "us": 0.1, "unfit": True}
+    nonfinite = {"value": float("nan"), "us": 0.1}
+    configs = [unfit, {"value": 1.0, "us": 3.0}, wrong, nonfinite, {"value": 1.0, "us": 2.0}]
+    assert tuning.choose("gemm", configs, (), bench.build, bench.out) == configs[-1]
+
+
+def test_where_none_fits_the_reason_is_said(bench: Bench) -> None:
+    configs = [{"value": 1.0, "us": 1.0, "unfit": True, "number": number} for number in range(2)]
+    with pytest.raises(RuntimeError, match="no configuration of 2 of gemm fits"):
+        tuning.choose("gemm", configs, (), bench.build, bench.out)
+
+
+def test_the_parts_of_k_fill_the_gpu(bench: Bench) -> None:
+    del bench
+    tile = {"BM": 16, "BN": 64, "BK": 128}
+    units = tuning.units()
+    assert tiles.parts_for(tile, m=1, n=64 * units, k=8192) == [1]
+    few = tiles.parts_for(tile, m=1, n=64, k=8192)
+    assert max(few) == tiles.MOST_PARTS and tiles.parts_for(tile, m=1, n=64, k=256) == [1]
+    assert tiles.tiles_for(1, width=2, narrow=False)[0]["BM"] == 16
+    assert {tile["NATIVE"] for tile in tiles.tiles_for(8, width=1, narrow=True)} == {False, True}
+    assert {tile["NATIVE"] for tile in tiles.tiles_for(8, width=1, narrow=False)} == {False}
