@@ -13,6 +13,7 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files
+from gate.commands.timed_run import BASE_ROWS, HEAD_ROWS
 from gate.history import append
 from gate.model.history import Row, Run
 from gate.model.problem import Problem, UnusableInput
@@ -40,8 +41,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def sides_of(source: Path) -> dict[str, list[Path]]:
     """The result files of each side, as `gate replay`, `gate artifact take`, `gate run` or hand leaves them."""
-    head = next((place for place in (source / "head", source / "results") if place.is_dir()), source)
-    places = {"head": head, "base": source / "base"}
+    pairs = [(source / "head", source / "base"), (source / HEAD_ROWS, source / BASE_ROWS)]
+    head, base = next((pair for pair in pairs if pair[0].is_dir()), (source, source / "base"))
+    places = {"head": head, "base": base}
     found = {side: judge_files.found(place, store.RESULTS_FILE) for side, place in places.items() if place.exists()}
     return {side: files for side, files in found.items() if files}
 

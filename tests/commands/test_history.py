@@ -53,7 +53,10 @@ def keeper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Keeper:
     return Keeper(tmp_path, capsys)
 
 
-@pytest.mark.parametrize("layout", ["{}/head/rmsnorm", "{}/head", "{}/results/rmsnorm", "{}/rmsnorm", "{}"])
+LAYOUTS = ["{}/head/rmsnorm", "{}/head", "{}/results/rmsnorm", "{}/rmsnorm", "{}"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_run_is_added_from_every_layout_that_the_gate_writes_and_twice_is_once(keeper: Keeper, layout: str) -> None:
     source = keeper.measured("run", build.run(LEDGER, seed=1), layout)
     assert keeper.call("add", "--from", str(source)) == 0
@@ -63,9 +66,10 @@ def test_a_run_is_added_from_every_layout_that_the_gate_writes_and_twice_is_once
     assert len(list(keeper.store.rglob("*.parquet"))) == 1
 
 
-def test_head_and_base_are_kept_apart_and_the_time_is_that_of_the_files(keeper: Keeper) -> None:
-    source = keeper.measured("run", build.run(LEDGER, seed=1))
-    keeper.measured("run", build.run(LEDGER, seed=2), "{}/base/rmsnorm")
+@pytest.mark.parametrize("sides", [("head", "base"), ("results", "base_results")])
+def test_head_and_base_are_kept_apart_and_the_time_is_that_of_the_files(keeper: Keeper, sides: tuple[str, str]) -> None:
+    source = keeper.measured("run", build.run(LEDGER, seed=1), f"{{}}/{sides[0]}/rmsnorm")
+    keeper.measured("run", build.run(LEDGER, seed=2), f"{{}}/{sides[1]}/rmsnorm")
     for path in source.rglob("*.jsonl"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     assert keeper.call("add", "--from", str(source)) == 0
