@@ -30,6 +30,10 @@ class ContextLost(SideLost):
         super().__init__(side, None, WorkerDied("the GPU context was lost"))
 
 
+class SharingLost(SideLost):
+    """A worker died when it was to share memory; no kernel has run, so no arm is to blame."""
+
+
 class NoDevice(Exception):
     """A worker started but could not open the device; nothing can be measured with this arm."""
 
@@ -82,10 +86,12 @@ class Crew:
         return all(self._reach(side) for side in sides)
 
     def _reach(self, side: str) -> bool:
+        link, limits = self.links[side], self.settings
         try:
-            return self.memory.reach(self.links[side], lambda message: self.ask(side, message))
+            return self.memory.reach(link, lambda message: link.ask(message, timeout_s=limits.timeout_s(message["do"])))
         except WorkerDied as death:
-            raise SideLost(side, None, death) from None
+            self.memory.cost_a_worker(death)
+            raise SharingLost(side, None, death) from None
 
     def ask(self, side: str, message: Reply) -> Reply:
         """One command to one side. Raises SideLost."""

@@ -23,7 +23,8 @@ class SimOptions:
     """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
 
     `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated. With `lends`
-    0 no memory can be shared between processes. While the file `gone` exists, every process fails at every command.
+    0 no memory can be shared between processes, with -1 whoever tries dies, as of a broken driver. While the file
+    `gone` exists, every process fails at every command.
     """
 
     floor: float = 4.0
@@ -84,7 +85,7 @@ class SimDevice(SimMemory):
             tflops={"fp32": 60.0, "bf16": 900.0},
         )
         total = int(options.memory * MIB)
-        super().__init__(total, lends=bool(options.lends))
+        super().__init__(total, lends=options.lends)
         self.facts = Facts(gpu="simulated", arch="sim", runtime="sim 1", chip=chip, total_bytes=total, uuid="SIM-0")
         self._recording: list[_Node] | None = None
         self._profiled: list[KernelTime] | None = None

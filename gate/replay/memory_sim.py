@@ -21,9 +21,10 @@ ALIGN_BYTES = 256
 
 
 class SimMemory:
-    """See the module. `total_bytes` is what there is; `lends` whether other processes may map a part of it."""
+    """See the module. `total_bytes` is what there is; `lends` whether other processes may map a part of it (1),
+    may not (0), or whether trying to is fatal (-1)."""
 
-    def __init__(self, total_bytes: int, *, lends: bool) -> None:
+    def __init__(self, total_bytes: int, *, lends: int) -> None:
         self._total, self._lends = total_bytes, lends
         self._allocated = 0
         self._room: Any = None
@@ -54,7 +55,9 @@ class SimMemory:
         return self._room[start : start + size].view(kind)
 
     def lend(self, size: int) -> tuple[int, int]:
-        if not self._lends:
+        if self._lends < 0:
+            os.abort()
+        if self._lends == 0:
             raise DeviceError("the simulated GPU lends no memory")
         descriptor = os.memfd_create("gate-sim-gpu")
         os.ftruncate(descriptor, size)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gate.replay.attempt import Attempt, Spoiled, own_memory
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
-from gate.replay.crew import ContextLost, Crew, SideLost
+from gate.replay.crew import ContextLost, Crew, SharingLost, SideLost
 from gate.replay.job import ArmResult, Job, Settings
 from gate.replay.looks import Token, clearly_clean
 from gate.replay.measuring import Measuring
@@ -99,7 +99,7 @@ class ShapeRun:
         return Attempt(settings=self.settings, job=self.job, talk=talk, measuring=measuring, share=self.share)
 
     def _blame(self, lost: SideLost) -> None:
-        if isinstance(lost, ContextLost):
+        if isinstance(lost, ContextLost | SharingLost):
             return
         arm = next((arm for arm in self.results if str(arm) == lost.arm), None)
         blamed = [arm] if arm is not None else [arm for arm in self._alive() if arm.side == lost.side]

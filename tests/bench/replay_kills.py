@@ -20,6 +20,9 @@ from typing import Any
 
 from tests.replay import rig
 
+# The share of kills that wait until there are workers; the others may hit a coordinator that is still starting.
+AMID_WORK = 0.75
+
 Shown = Callable[[Any], list[Any]]
 
 
@@ -49,6 +52,8 @@ def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, 
     while True:
         process = launch(folder, [*arguments, *resume])
         while process.poll() is None and sum(done.values()) < kills:
+            if rng.random() < AMID_WORK:
+                wait_for_workers(process)
             time.sleep(rng.uniform(0.02, span_s / 3))
             if process.poll() is not None:
                 break
@@ -67,6 +72,12 @@ def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, 
             raise RuntimeError(f"exit {process.returncode}: {stderr}")
         journal = folder / "out" / "journal.jsonl"
         resume = ["--resume"] if journal.exists() and journal.stat().st_size else []
+
+
+def wait_for_workers(process: Any) -> None:
+    """Until the coordinator has workers, or has ended."""
+    while process.poll() is None and not rig.workers_of(process.pid):
+        time.sleep(0.02)
 
 
 def kill(pid: int) -> None:

@@ -47,6 +47,26 @@ def test_without_shared_memory_each_has_its_own_and_the_row_says_so(tmp_path: Pa
         assert "memory of their own: DeviceError: the simulated GPU lends no memory" in str(row.notes)
 
 
+def test_a_driver_that_dies_of_sharing_costs_no_row(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(2), candidate="placed")
+    code, stderr = rig.run(tmp_path, *SLOW_BASE, sim=f"{rig.SIM},lends=-1")
+    assert code == 0, stderr
+    for side in ("head", "base"):
+        found = rig.by_provider(rig.rows(tmp_path, side), "flydsl")
+        assert [row.benchmark_status for row in found] == ["ok", "ok"]
+        assert all("sharing it cost a worker: the worker was aborted by its runtime" in str(row.notes) for row in found)
+    assert rig.manifest(tmp_path)["worker_restarts"] == 1
+
+
+def test_a_kill_by_chance_ends_no_sharing() -> None:
+    memory = SharedMemory(lanes=1)
+    for _ in range(3):
+        memory.cost_a_worker(WorkerDied("killed", outside=True))
+    assert memory.refusal is None
+    memory.cost_a_worker(WorkerDied("killed", outside=True))
+    assert memory.refusal is not None
+
+
 def test_a_ring_beyond_the_shared_memory_is_the_arms_own(tmp_path: Path) -> None:
     # Two copies of 6.4 MB; each of four lanes may share 4.8 of 64 MB.
     rig.write_inputs(tmp_path, ledger=rig.shapes(1, N=200_000), candidate="placed", rival=None)
