@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gate.binding.families.catalogue import KERNELS
+from gate.binding.families.catalogue import KERNELS as KERNELS
 from gate.binding.families.kernel import Part, Refusal
 from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import CompileCase, Unsupported

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gate.codegen import cache, checkout
 from gate.binding.families.kernel import Part
+from gate.codegen import cache, checkout
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import CodegenRecord, Toolchain
 from gate.model.shape import Shape, Source, Weight
