@@ -29,7 +29,10 @@ def call(*places: str, **arguments: Any) -> functools.partial[Any]:
 
 
 def find(*places: str) -> Any:
-    """The function or class at the first place that exists. Raises NoKernel, and what an import that fails otherwise raises."""
+    """The function or class at the first place that exists.
+
+    Raises NoKernel, and what an import that fails for another reason raises.
+    """
     for place in places:
         module, _, name = place.partition(":")
         try:
