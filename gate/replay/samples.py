@@ -15,7 +15,10 @@ COLUMNS = (
 
 
 def sample_rows(records: Iterable[Mapping[str, Any]], *, session_id: str) -> Iterator[dict[str, Any]]:
-    """One flat record per visit of every finished shape, in measured order. Times in microseconds, `at` in seconds."""
+    """One flat record per visit of every finished shape, in measured order. Times in microseconds, `at` in seconds.
+
+    Of a block that was measured again the largest `repeat` is what counts.
+    """
     for record in records:
         for visit in record["raw"]:
             arm = record["arms"][visit["arm"]]
