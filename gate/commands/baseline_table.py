@@ -25,7 +25,7 @@ MOST_ROWS = 20
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One stored file: `age_days` is null where no promotion is written down for what it holds now.
 
-    `promotions` counts the lines of its provenance, this one included.
+    `promotions` counts the lines of its provenance, this one included; `missing` are shapes that were not measured.
     """
 
     op_type: str
@@ -41,6 +41,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     promotions: int
     waived: tuple[str, ...] = ()
     release: str | None = None
+    missing: int = 0
 
 
 def entries(found: Place, *, today: date) -> list[Entry]:
@@ -66,6 +67,7 @@ def _entry(found: Place, contents: str, *, today: date) -> Entry:
         promotions=sum(line.contents == contents for line in found.lines),
         waived=last.waived,
         release=last.release,
+        missing=last.missing,
     )
 
 
@@ -105,7 +107,7 @@ def overview(found: Sequence[Entry]) -> str:
             one.cache_state or "none",
             "not written down" if one.age_days is None else f"{one.age_days} d",
             (one.commit or "unknown")[:12] if one.age_days is not None else one.commit or "unknown",
-            str(one.rows),
+            f"{one.rows}, {one.missing} shapes missing" if one.missing else str(one.rows),
             str(one.promotions),
         )
         for one in found

@@ -571,6 +571,8 @@ def test_a_first_baseline_lacks_shapes_only_on_purpose_and_says_how_many(desk: D
     (line,) = desk.lines()
     assert (line.timed, line.unsupported, line.missing) == (4, 0, 2)
     assert run(["ledger", "check", str(desk.ledgers)]) == 0
+    assert desk.call("baseline", "show", "--ledgers", str(desk.ledgers))[0] == 0
+    assert "23, 2 shapes missing" in desk.out
     # What comes after must be whole.
     partial = desk.measured("run", edited(head(3), own(2)), build.run(LEDGER, seed=1))
     policy = desk.folder / "policy.toml"
