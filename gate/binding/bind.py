@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,19 +27,28 @@ class Unsupported(Exception):
     """The kernels do not offer what a case asks for; the message is the kernel's own, or what the API looks like."""
 
 
-def find_module(root: Path, names: list[str]) -> ModuleType:
-    """Import the first of `names` that the checkout has, there or anywhere below its kernels by the file's name.
+def module_file(root: Path, names: Sequence[str]) -> Path | None:
+    """The file of the first of `names` that the checkout has, there or anywhere below its kernels by the file's name.
 
     A name that several files have stands for none of them.
     """
     for name in names:
-        if root.joinpath(*name.split(".")).with_suffix(".py").is_file():
-            return import_module(name)
+        path = root.joinpath(*name.split(".")).with_suffix(".py")
+        if path.is_file():
+            return path
     for name in names:
         found = sorted(root.glob(f"kernels/**/{name.rpartition('.')[2]}.py"))
         if len(found) == 1:
-            return import_module(".".join(found[0].relative_to(root).with_suffix("").parts))
-    raise Unsupported(f"this checkout has no {names[0].replace('.', '/')}.py")
+            return found[0]
+    return None
+
+
+def find_module(root: Path, names: Sequence[str]) -> ModuleType:
+    """Import the first of `names` that the checkout has. Raises Unsupported where it has none of them."""
+    path = module_file(root, names)
+    if path is None:
+        raise Unsupported(f"this checkout has no {names[0].replace('.', '/')}.py")
+    return import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def import_module(name: str) -> ModuleType:

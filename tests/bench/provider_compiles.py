@@ -66,6 +66,10 @@ def serve(toolkit: str) -> int:
         def normal(self, tensor: Any, seed: int, scale: float = 1.0) -> Any:
             return tensor
 
+    import torch
+
+    # Some kernels' files ask for it when they are imported; a torch for the CPU has none.
+    torch.cuda.current_stream = lambda *_: None
     modules = capture_assembly(toolkit)
     for line in sys.stdin:
         row = json.loads(line)
@@ -87,7 +91,7 @@ def serve(toolkit: str) -> int:
                 instructions = sum(text.count("\n\t") for text in texts)
                 state = "compiled" if texts and instructions else "failed"
                 answer = {"state": state, "words": adapter.describe(case), "kernels": len(texts)}
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  the answer says what
             kind = "refused" if type(error).__name__ in ("Unsupported", "Refusal", "NoKernel") else "failed"
             answer = {"state": kind, "words": " ".join(f"{type(error).__name__}: {error}".split())[:240]}
         channel.write(json.dumps({**answer, "seconds": round(time.perf_counter() - started, 2)}) + "\n")
@@ -160,12 +164,17 @@ def main() -> int:
             seconds += answer["seconds"]
             shapes += row["rows"]
             answers.append({"op": op, "key": key, "rows": row["rows"], "args": row["args"], **answer})
-        told = " ".join(f"{counts[name]:>{width}}" for name, width in (("compiled", 9), ("refused", 8), ("failed", 7)))
-        print(f"{op:28} {shapes:>6} {sum(counts.values()):>5} {told} {seconds:>8.1f}", flush=True)
+        numbers = " ".join(
+            f"{counts[name]:>{width}}" for name, width in (("compiled", 9), ("refused", 8), ("failed", 7))
+        )
+        print(f"{op:28} {shapes:>6} {sum(counts.values()):>5} {numbers} {seconds:>8.1f}", flush=True)
+    told: dict[tuple[str, str, str], list[Any]] = {}
     for answer in answers:
         if answer["state"] != "compiled":
-            print(f"{answer['state']:8} {answer['op']}, {answer['rows']} shapes, e.g. {answer['args']}")
-            print(f"         {answer['words']}")
+            told.setdefault((answer["state"], answer["op"], answer["words"]), []).append(answer)
+    for (state, op, words), alike in told.items():
+        print(f"{state:8} {op}, {sum(one['rows'] for one in alike)} shapes, e.g. {alike[0]['args']}")
+        print(f"         {words}")
     if options.out is not None:
         options.out.write_text("".join(json.dumps(answer) + "\n" for answer in answers), "utf-8")
     return 0

@@ -103,6 +103,21 @@ def _hgemm(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     return (part,)
 
 
+def _splitk(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
+    n, k = int(constexprs["n"]), int(constexprs["k"])
+    tensors = {
+        "C": [dtype, [256, n]],
+        "A": [dtype, [256, k]],
+        "B": [dtype, [n, k]],
+        "BIAS": [dtype, [256, k]],
+        "semaphore": _flat("i32", 1024),
+        "signal": _flat("i32", 1024),
+    }
+    modules = ("kernels.gemm.hgemm_splitk",)
+    values = {**constexprs, "dtype": dtype, "B_TO_LDS": int(constexprs["TILE_M"]) == 256}
+    return (Part(modules=modules, builders=("compile_hgemm_kernel",), values=values, tensors=tensors),)
+
+
 def _mxfp(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     strides = dict.fromkeys(
         (
@@ -196,3 +211,4 @@ KERNELS = (
         ),
     ),
 )
+REPLACED = (Kernel(op_type="hgemm_splitk", family="gemm", parts=_splitk, cases=()),)

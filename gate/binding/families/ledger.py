@@ -23,6 +23,11 @@ CODE_WORDS = {"int8": "i8", "fp8": "fp8"}
 RESIDENT_GROUPS, PARTITION_KEYS = 512, 256
 FEWEST_PARTITIONS, MOST_PARTITIONS = 4, 8
 WINDOW_PAGE = 1024
+# Tiles of products of shuffled weights in bytes of K, the widest first: that of FlyDSL's own tests, then what N or K
+# may need instead.
+FEW_ROWS = ((16, 64, 256), (16, 64, 128))
+SOME_ROWS = ((64, 256, 128), (64, 128, 128), (64, 64, 128))
+MANY_ROWS = ((128, 128, 128), (128, 64, 128))
 
 
 def _among(dtype: str, allowed: tuple[str, ...]) -> str:
@@ -81,6 +86,18 @@ def _gemm(dtype: str, args: Args) -> Found:
     return "hgemm", name, {**SMALL, "block_k": block_k}
 
 
+def _splitk(dtype: str, args: Args) -> Found:
+    """16-bit products of checkouts up to July 2026, whose kernel has N and K compiled in; no K is split."""
+    name = _among(dtype, HALVES)
+    m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
+    wide = m >= 256 and n % 256 == 0
+    block_n, block_k = (256, 64) if wide else (64, 64)
+    if n % block_n or k % block_k:
+        raise Refusal(f"N={n}, K={k}: the tile needs multiples of {block_n} and {block_k}")
+    tile: dict[str, Constexpr] = {"TILE_M": 256 if wide else 64, "TILE_N": block_n, "TILE_K": block_k}
+    return "hgemm_splitk", name, {"n": n, "k": k, **tile, "BLOCK_M_WARPS": 2, "BLOCK_N_WARPS": 4 if wide else 2}
+
+
 def _preshuffle(dtype: str, args: Args) -> Found:
     """Products of shuffled weights, on the tile that FlyDSL's own tests run for that many rows."""
     m, n, k = positive(args, "M"), positive(args, "N"), positive(args, "K")
@@ -88,10 +105,11 @@ def _preshuffle(dtype: str, args: Args) -> Found:
         tile = (32, 128, 256) if m <= 32 else (64, 256, 256)
         return "mxfp_gemm", "fp4", {**_tile(n, k, tile), "b_dtype": "fp4"}
     name = _among(dtype, ("fp8", "int8", "bf16", "f16"))
-    tile = (16, 64, 256) if m <= 32 else (64, 256, 128) if m <= 1024 else (128, 128, 128)
+    tiles: tuple[tuple[int, int, int], ...] = FEW_ROWS if m <= 32 else SOME_ROWS if m <= 1024 else MANY_ROWS
     if name in HALVES:
-        tile = (*tile[:2], tile[2] // 2)
-    return "preshuffle_gemm", name, _tile(n, k, tile)
+        tiles = tuple((rows, columns, depth // 2) for rows, columns, depth in tiles)
+    fitting = [tile for tile in tiles if n % tile[1] == 0 and k % tile[2] == 0]
+    return "preshuffle_gemm", name, _tile(n, k, fitting[0] if fitting else tiles[-1])
 
 
 def _tile(n: int, k: int, tile: tuple[int, ...]) -> dict[str, Constexpr]:
@@ -274,3 +292,5 @@ SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "blockscale_preshuffle_gemm": _blockscale,
     "moe_blockscale": _moe_blockscale,
 }
+# Ops whose kernel replaced another: what serves them in a checkout that has only the other.
+OLDER: Mapping[str, Callable[[str, Args], Found]] = {"gemm": _splitk}
