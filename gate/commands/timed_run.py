@@ -241,7 +241,7 @@ def tell(found: Measured) -> None:
     """How the machines' time was spent, one line."""
     whole = summed(found.sessions)
     if whole.wall_s > 0:
-        gpus = len(whole.machines)
+        gpus = len({machine.gpu for machine in whole.machines})
         held = whole.token_held_s / whole.wall_s / gpus
         line = f"measured for {whole.wall_s:.1f} s on {gpus} GPU{'s' if gpus > 1 else ''}, held {held:.0%} of the time"
         click.echo(line, err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,9 @@ from gate.replay.machine import Machine, Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.runner import measure
 
-METHOD = "graph_slope"
+METHOD, MANIFEST = "graph_slope", "manifest.json"
+# What a resumed run adds to what the manifest said before.
+ADDED_UP = ("wall_s", "timed_gpu_s", "token_held_s", "worker_restarts")
 Rows = dict[str, list[Outcome]]
 
 
@@ -54,9 +57,11 @@ class Tape:
         settings = make_settings(self.options, self.header, arms=self.work.arms, measuring=self.measuring)
         if pairs > 1:
             settings = replace(settings, lanes=min(pairs, MOST_LANES), pinned=True)
+        gpus = choose_gpus(self.options)
+        self.machines = self.machines or [Machine(gpu=gpu) for gpu in gpus]
+        # What a call that breaks off has measured counts as well.
+        session, began = Session(machines=self.machines), time.monotonic()
         try:
-            gpus = choose_gpus(self.options)
-            self.machines = self.machines or [Machine(gpu=gpu) for gpu in gpus]
             with progress(title, len(waiting)) as step:
                 session = measure(
                     waiting,
@@ -67,8 +72,9 @@ class Tape:
                     machines=self.machines,
                 )
         finally:
+            session.wall_s = time.monotonic() - began
+            self.sessions.append(session)
             self.records = [line for line in read_lines(self.options["out"] / JOURNAL) if "shape_id" in line]
-        self.sessions.append(session)
         if session.stopped is not None:
             raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
 
@@ -112,8 +118,10 @@ class Tape:
         seen = {record["shape_id"] for record in self.records}
         missing = [job.case.shape_id for job in jobs if job.case.shape_id not in seen]
         told = manifest(summed(self.sessions), self.header, counts={}, missing=missing, wanted=len(jobs))
+        path = self.options["out"] / MANIFEST
         try:
-            store.write_json(self.options["out"] / "manifest.json", told)
+            earlier = json.loads(store.read_bytes(path)) if path.is_file() else {}
+            store.write_json(path, {**told, **{name: told[name] + earlier.get(name, 0) for name in ADDED_UP}})
         finally:
             self.journal.close()
 

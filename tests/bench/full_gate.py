@@ -176,9 +176,8 @@ def tell_gate(plan: Plan, decision: dict[str, Any], took: float, out: Path, opti
     measured = [row for row in rows.values() if row["ratio"] is not None]
     told = manifests(out)
     wall_s = sum(one["wall_s"] for one in told)
-    # The machines of the confirming session are those of the first, and go on counting.
-    held_s = max((one["token_held_s"] for one in told), default=0.0)
-    timed_s = max((one["timed_gpu_s"] for one in told), default=0.0)
+    held_s = sum(one["token_held_s"] for one in told)
+    timed_s = sum(one["timed_gpu_s"] for one in told)
     gpus = max(len({machine["gpu"] for one in told for machine in one["machines"]}), 1)
     print(f"\ngate run: {decision['gate']}; {decision['summary']}")
     print(f"{'op':>24} {'shapes':>7} {'judged':>7} {'red':>4} {'open':>5} {'faster':>7} {'vs torch':>9}")
@@ -198,6 +197,7 @@ def tell_gate(plan: Plan, decision: dict[str, Any], took: float, out: Path, opti
         f"timed {timed_s / whole_s:.0%}"
     )
     print(f"per 100 shapes: {wall_s * per:.1f} s wall, {held_s * per:.1f} GPU s held, {timed_s * per:.2f} GPU s timed")
+    tell_spent(out)
     red = {row["shape_id"] for row in rows.values() if row["verdict"] == "regressed"}
     ran = {row["shape_id"] for row in measured}
     seeded = set(plan.dials) & ran
@@ -216,6 +216,18 @@ def tell_gate(plan: Plan, decision: dict[str, Any], took: float, out: Path, opti
     for shape_id in sorted(red - seeded):
         row = rows[shape_id]
         print(f"  false: {row['op_type']} {row['args']} {row['base_us']:.2f} us x{row['ratio']:.4f} {row['detail']}")
+
+
+def tell_spent(out: Path) -> None:
+    """Where the seconds of the shapes went, by command to the workers, over all lanes."""
+    for path in sorted(out.glob("*/journal.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        records = [line for line in lines if "shape_id" in line]
+        spent: Counter[str] = Counter()
+        for record in records:
+            spent.update(record["spent_s"])
+        told = ", ".join(f"{name} {seconds / len(records):.3f}" for name, seconds in spent.most_common())
+        print(f"{path.parent.name}: {len(records)} records; seconds of each: {told}")
 
 
 def tell_shards(plan: Plan, out: Path, options: argparse.Namespace) -> None:
@@ -238,6 +250,7 @@ def compare(plan: Plan, *, until: float, rng: random.Random) -> None:
     order = [shape for pair in zip(dialled, others, strict=False) for shape in pair] or others
     sides = {name: Side(f"usual-{name}") for name in ("head", "base")}
     spent: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
     ratios: dict[str, list[tuple[bool, float]]] = {name: [] for name in OTHERS}
     count = 0
     for shape in order:
@@ -252,13 +265,16 @@ def compare(plan: Plan, *, until: float, rng: random.Random) -> None:
                     reply = side.ask(method)
                     times[method][name] = reply["t_us"]
                     spent[method] += reply["gpu_ms"]
-        except RuntimeError:
+        except RuntimeError as error:
+            refused[str(error)[:160]] += 1
             continue
         count += 1
         for method in OTHERS:
             ratios[method].append((shape.shape_id in plan.dials, times[method]["head"] / times[method]["base"]))
     for side in sides.values():
         side.link.close()
+    for why, times_seen in refused.most_common(3):
+        print(f"  {times_seen} shapes not compared: {why}")
     print(f"\nthe usual methods, two arms, {count} shapes of the same run, red when over {USUAL_LIMIT:g}:")
     heads = ("GPU s/100 shapes", "false red", "seeded found", "|ratio-1| median", "worst")
     print(

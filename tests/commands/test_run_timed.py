@@ -72,7 +72,7 @@ def test_suspects_are_confirmed_in_fresh_processes_and_nothing_else_is(slow: Pat
     assert {row["shape_id"] for row in decision["rows"] if row["verdict"] == "regressed"} == marked
     again = journal(slow, "confirm")
     assert {record["shape_id"] for record in again} >= marked
-    assert sorted({record["process"] for record in again if record["shape_id"] in marked})[:8] == list(range(8))
+    assert sorted({record["process"] for record in again if record["shape_id"] in marked})[:3] == [0, 1, 2]
     assert all({name.split("/")[0] for name in record["arms"]} == {"head", "base"} for record in again)
     first = {record["shape_id"]: record for record in journal(slow, "replay") if record["process"] == 0}
     assert all(len(first[one]["arms"]["head/flydsl"]["visits"]) == 4 for one in marked)
@@ -81,6 +81,7 @@ def test_suspects_are_confirmed_in_fresh_processes_and_nothing_else_is(slow: Pat
 def test_the_rows_alone_give_the_same_decision(slow: Path, ledgers: Path, tmp_path: Path) -> None:
     argv = ["judge", "--ledger", str(ledgers), "--matrix", str(ledgers), "--out", str(tmp_path)]
     argv += ["--base", str(slow / "base_results"), "--head", str(slow / "results")]
+    argv += ["--policy", str(ledgers / "policy.toml")]
     argv += ["--confirm", str(slow / "confirm" / "base"), str(slow / "confirm" / "head")]
     assert run(argv) == 1
     assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
@@ -160,9 +161,8 @@ def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Pat
     assert code == 2 and "holds another run: arms differ" in stderr
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_kills_change_nothing(tmp_path: Path, seed: int) -> None:
-    found = trial(tmp_path, kills=3, rng=random.Random(seed))
+def test_kills_change_nothing(tmp_path: Path) -> None:
+    found = trial(tmp_path, kills=6, rng=random.Random(1))
     assert found["lost"] == 0 and found["differ"] == [] and found["early"] == 0
 
 
@@ -230,7 +230,7 @@ sys.exit(run(argv))
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_disk_that_fills_up_anywhere_is_never_green_and_loses_nothing(
     ledgers: Path, slow: Path, tmp_path: Path, seed: int
 ) -> None:
@@ -350,3 +350,19 @@ def test_a_printed_command_names_the_candidate_where_it_is_not_the_matrices_own(
     assert told.line == line.replace(" --out ", " --candidate triton --out ")
     own = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
     assert pasteable([Command(what="again", line=line)], own)[0].line == line
+
+
+def test_the_manifests_say_how_the_time_was_spent_also_of_a_run_that_broke_off(
+    ledgers: Path, slow: Path, tmp_path: Path
+) -> None:
+    for name in ("replay", "confirm"):
+        told = json.loads((slow / name / "manifest.json").read_text())
+        assert 0 < told["timed_gpu_s"] < told["token_held_s"] < told["wall_s"]
+        assert told["missing"] == []
+    argv = rig.arguments(ledgers, tmp_path, head=SLOW)
+    rig.call([*argv, "--minutes", "0.01"])
+    first = json.loads((tmp_path / "replay" / "manifest.json").read_text())
+    assert first["wall_s"] > 0 and first["missing"]
+    rig.call([*argv, "--resume"])
+    whole = json.loads((tmp_path / "replay" / "manifest.json").read_text())
+    assert whole["wall_s"] > first["wall_s"] and whole["missing"] == []

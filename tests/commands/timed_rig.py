@@ -20,6 +20,8 @@ from tests.factory import make_shape
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = "tests.replay.sim_kernels"
 SIM = "memory=64,l2=0.05,noise=0.002"
+# Fewer process pairs than by default: each is two processes to start.
+POLICY = "[screen]\nlooks = [4, 6, 8]\n[confirm]\nprocesses = [3, 6]\n"
 
 
 def shapes(op: str, count: int, **more: Any) -> list[Shape]:
@@ -42,6 +44,7 @@ def write_ledgers(root: Path, ledgers: Mapping[str, Sequence[Shape]], *, candida
             "providers": providers,
         }
         store.write_text(root / op / store.MATRIX_FILE, yaml.safe_dump(matrix))
+    store.write_text(root / "policy.toml", POLICY)
     assert run(["ledger", "freeze", str(root)]) == 0
     return root
 
