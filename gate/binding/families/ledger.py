@@ -25,7 +25,7 @@ FEWEST_PARTITIONS, MOST_PARTITIONS = 4, 8
 WINDOW_PAGE = 1024
 # Tiles of products of shuffled weights in bytes of K, the widest first: that of FlyDSL's own tests, then what N or K
 # may need instead.
-FEW_ROWS = ((16, 64, 256), (16, 64, 128))
+FEW_ROWS = ((16, 64, 256), (32, 64, 128))
 SOME_ROWS = ((64, 256, 128), (64, 128, 128), (64, 64, 128))
 MANY_ROWS = ((128, 128, 128), (128, 64, 128))
 

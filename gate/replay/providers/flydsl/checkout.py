@@ -14,7 +14,7 @@ from typing import Any
 from gate.binding import bind as finding
 from gate.binding.arguments import Arguments
 from gate.binding.bind import Unsupported
-from gate.binding.families.catalogue import KERNELS
+from gate.binding.families.catalogue import launches_of
 from gate.binding.families.kernel import Part, Refusal
 from gate.binding.families.ledger import SHAPES
 from gate.replay.environment import commit_of, package_commit, package_version
@@ -68,11 +68,7 @@ def version() -> str | None:
 
 def chosen(case: Case) -> tuple[tuple[Part, ...], Mapping[str, Any]]:
     """The launches of the kernel that serves the case, and what is compiled in. Raises Refusal."""
-    serve = SHAPES.get(case.op_type)
-    if serve is None:
-        raise Refusal(f"FlyDSL has no {case.op_type} in the kernels of a checkout")
-    name, dtype, constants = serve(case.dtype, case.args)
-    return KERNELS[name].parts(dtype, constants), {**constants, "kernel": name, "dtype": dtype}
+    return launches_of(case.op_type, case.dtype, case.args, root())
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +137,7 @@ class CheckoutKernel(KernelAdapter):
         try:
             if canary is not None:
                 return canary.refusal(case)
+            chosen(case)
             refusal = None if self.when is None else self.when(case)
             if refusal is None:
                 built(case)

@@ -19,6 +19,8 @@ def gemm(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
     a, out = tensors["a"], tensors["out"]
     zeros = [torch.zeros(SEMAPHORES, dtype=torch.int32, device=a.device) for _ in range(2)]
     given = {"out": out, "a": a, "b": tensors["b"].t(), "bias": torch.empty(0, dtype=a.dtype, device=a.device)}
+    # Checkouts up to July 2026 name them otherwise, and take the weights as they lie.
+    given |= {"C": out, "A": a, "B": tensors["b"], "BIAS": a, "m": case.dim("M")}
     return [{**given, "semaphore": zeros[0], "signal": zeros[1], "split_k": int(constants.get("split_k", 1))}]
 
 
