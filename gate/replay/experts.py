@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gate.replay.device import Memory
@@ -81,11 +82,14 @@ def _one_reference(case: Case, tensors: Tensors, weight_form: str, x: Any) -> An
     return out
 
 
-def experts_op(name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], scales: str) -> Op:
-    """The op of that name; `scales` says how the operands' scales lie."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """The facts of a mixture of experts with these forms; the methods are those of `Op`."""
 
-    def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
-        (left, right), (x, w1, w2) = forms[case.dtype], expert_shapes(case)
+    forms: Forms
+
+    def inputs(self, case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
+        (left, right), (x, w1, w2) = self.forms[case.dtype], expert_shapes(case)
         up = w1[-1] ** -0.5
         before = reached_rms(left, 1.0) * reached_rms(right, up) / up
         down = math.sqrt(case.dim("TopK") / w2[-1]) / (GATED_RMS * before**2.5)
@@ -96,14 +100,11 @@ def experts_op(name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], 
             **routing(memory, copies, seed + 6, case),
         }
 
-    def outputs(case: Case) -> dict[str, Spec]:
-        x, w1, w2 = expert_shapes(case)
-        for shape in (w1, w2):
-            operand_bytes(shape, forms[case.dtype][1])
-        return {"out": Spec(shape=x, dtype="bf16")}
+    def outputs(self, case: Case) -> dict[str, Spec]:
+        return {"out": Spec(shape=expert_shapes(case)[0], dtype="bf16")}
 
-    def reference(case: Case, tensors: Tensors) -> Tensors:
-        left, right = forms[case.dtype]
+    def reference(self, case: Case, tensors: Tensors) -> Tensors:
+        left, right = self.forms[case.dtype]
         x = widened(tensors, "x", left)
         # Copy by copy and expert by expert: all the weights in fp32 would not fit beside the ring.
         for index in range(len(x)):
@@ -111,29 +112,35 @@ def experts_op(name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], 
             x[index] = _one_reference(case, one, right, x[index])
         return {"out": x}
 
-    def bytes_moved(case: Case) -> float:
-        (left, right), (x, w1, w2) = forms[case.dtype], expert_shapes(case)
+    def bytes_moved(self, case: Case) -> float:
+        (left, right), (x, w1, w2) = self.forms[case.dtype], expert_shapes(case)
         one_expert = operand_bytes(w1[1:], right) + operand_bytes(w2[1:], right)
         places = case.dim("M") * case.dim("TopK")
         return operand_bytes(x, left) + 8.0 * places + activated(case) * one_expert + 2.0 * math.prod(x)
 
-    def flops(case: Case) -> float:
+    def flops(self, case: Case) -> float:
         _, w1, w2 = expert_shapes(case)
         return 2.0 * case.dim("M") * case.dim("TopK") * (math.prod(w1[1:]) + math.prod(w2[1:]))
 
+
+LAYOUT = (
+    "x row-major (M, Dim1), w1 (E, Dim2, Dim1) gate rows before up rows and w2 (E, Dim1, Dim2 / 2) row-major as they "
+    "arrive, topk_ids i32 and topk_weights f32 (M, TopK), out row-major (M, Dim1) bf16; weights may be shuffled and "
+    "tokens grouped by expert before the clock starts; both products and what lies between are timed; "
+)
+
+
+def experts_op(name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], scales: str) -> Op:
+    """The op of that name; `scales` says how the operands' scales lie."""
+    facts = Experts(forms=forms)
     return Op(
         name=name,
-        inputs=inputs,
-        outputs=outputs,
-        reference=reference,
-        bytes_moved=bytes_moved,
-        flops=flops,
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        reference=facts.reference,
+        bytes_moved=facts.bytes_moved,
+        flops=facts.flops,
         tolerances=tolerances,
-        layout=(
-            "x row-major (M, Dim1), w1 (E, Dim2, Dim1) gate rows before up rows and w2 (E, Dim1, Dim2 / 2) row-major "
-            f"as they arrive, topk_ids i32 and topk_weights f32 (M, TopK), out row-major (M, Dim1) bf16; {scales}; "
-            "weights may be shuffled and tokens grouped by expert before the clock starts; both products and what "
-            "lies between are timed"
-        ),
+        layout=LAYOUT + scales,
         refresh=("x",),
     )

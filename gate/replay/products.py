@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gate.replay.device import Memory
 from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
-from gate.replay.quantised import PLAIN, fill_operand, operand_bytes, scale_shape, widened
+from gate.replay.quantised import PLAIN, fill_operand, operand_bytes, widened
 
 # The forms of a and b, by the dtype of the ledger row.
 Forms = Mapping[str, tuple[str, str]]
@@ -18,47 +19,54 @@ WHY = (
 )
 
 
-def product_op(
-    name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], layout: str, batched: bool = False
-) -> Op:
-    """The op of that name; b may be laid out anew before the clock starts, a may not."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """The facts of a product with these forms; the methods are those of `Op`."""
 
-    def shapes(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        batch = (case.dim("B"),) if batched else ()
+    forms: Forms
+    batched: bool
+
+    def shapes(self, case: Case) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Logical shapes of a, b and out."""
+        batch = (case.dim("B"),) if self.batched else ()
         m, n, k = (case.dim(axis) for axis in ("M", "N", "K"))
         return (*batch, m, k), (*batch, n, k), (*batch, m, n)
 
-    def inputs(case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
-        (left, right), (a, b, _) = forms[case.dtype], shapes(case)
+    def inputs(self, case: Case, memory: Memory, copies: int, seed: int) -> Tensors:
+        (left, right), (a, b, _) = self.forms[case.dtype], self.shapes(case)
         # Plain operands are N(0, 1), as gemm's.
         rms = 1.0 if right in PLAIN else case.dim("K") ** -0.5
         made = fill_operand(memory, copies, seed, name="a", shape=a, form=left, rms=1.0)
         return made | fill_operand(memory, copies, seed + 2, name="b", shape=b, form=right, rms=rms)
 
-    def outputs(case: Case) -> dict[str, Spec]:
-        a, b, out = shapes(case)
-        for shape, form in zip((a, b), forms[case.dtype], strict=True):
-            operand_bytes(shape, form), scale_shape(shape, form)
-        return {"out": Spec(shape=out, dtype="f16" if forms[case.dtype][0] == "f16" else "bf16")}
+    def outputs(self, case: Case) -> dict[str, Spec]:
+        out = self.shapes(case)[2]
+        return {"out": Spec(shape=out, dtype="f16" if self.forms[case.dtype][0] == "f16" else "bf16")}
 
-    def reference(case: Case, tensors: Tensors) -> Tensors:
-        left, right = forms[case.dtype]
+    def reference(self, case: Case, tensors: Tensors) -> Tensors:
+        left, right = self.forms[case.dtype]
         return {"out": widened(tensors, "a", left) @ widened(tensors, "b", right).transpose(-1, -2)}
 
-    def bytes_moved(case: Case) -> float:
-        (left, right), (a, b, out) = forms[case.dtype], shapes(case)
+    def bytes_moved(self, case: Case) -> float:
+        (left, right), (a, b, out) = self.forms[case.dtype], self.shapes(case)
         return operand_bytes(a, left) + operand_bytes(b, right) + 2.0 * math.prod(out)
 
-    def flops(case: Case) -> float:
-        return 2.0 * math.prod(shapes(case)[2]) * case.dim("K")
+    def flops(self, case: Case) -> float:
+        return 2.0 * math.prod(self.shapes(case)[2]) * case.dim("K")
 
+
+def product_op(
+    name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], layout: str, batched: bool = False
+) -> Op:
+    """The op of that name; b may be laid out anew before the clock starts, a may not."""
+    facts = Product(forms=forms, batched=batched)
     return Op(
         name=name,
-        inputs=inputs,
-        outputs=outputs,
-        reference=reference,
-        bytes_moved=bytes_moved,
-        flops=flops,
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        reference=facts.reference,
+        bytes_moved=facts.bytes_moved,
+        flops=facts.flops,
         tolerances=tolerances,
         layout=layout,
         refresh=("a",),
