@@ -80,22 +80,26 @@ def pa_decode(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Giv
         "stride_q_row": int(q.stride(0)),
         "stride_q_head": int(q.stride(1)),
     }
-    group = case.dim("heads") // groups
-    reduced = {
+    return [first, _reduction(case, out, largest, sums, partial)]
+
+
+def _reduction(case: Case, out: Any, largest: Any, sums: Any, partial: Any) -> dict[str, Any]:
+    """What the reduction over the partitions is given; out is (batch x seq_q, heads, D)."""
+    groups = case.dim("kv_heads")
+    return {
         "output": out,
         "exp_sums": sums,
         "max_logits": largest,
         "logits": partial,
         "stride_output_bs": case.dim("seq_q") * out.stride(0),
         "stride_output_len": out.stride(0),
-        "stride_output_kv_head": group * out.stride(1),
+        "stride_output_kv_head": case.dim("heads") // groups * out.stride(1),
         "stride_output_group_size": out.stride(1),
         **{f"stride_exp_sums_{name}": largest.stride(i) for i, name in enumerate(("seq", "head", "part"))},
         **{f"stride_logits_{name}": partial.stride(i) for i, name in enumerate(("seq", "head", "part", "group"))},
-        "batch_size": batch,
+        "batch_size": case.dim("batch"),
         "num_kv_heads": groups,
     }
-    return [first, reduced]
 
 
 def _whole_sequences(case: Case, units: int, indptr: Any) -> tuple[Any, Any]:
