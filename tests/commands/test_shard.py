@@ -164,3 +164,8 @@ def test_wrong_shards_are_one_line(
     assert run(rig.arguments(ran / "ledgers", tmp_path / "out", *named)) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert words in line
+
+
+def test_everything_a_shard_leaves_is_known_or_valid(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", str(ran / "1"), str(ran / "whole")]) == 0
+    assert capsys.readouterr().err == ""
