@@ -7,7 +7,6 @@ median move of the untouched baselines of an op is taken out, and without them n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -143,7 +142,7 @@ def _together(blank: OpDrift, rows: list[RowDrift], *, shift: float, policy: Pol
     )
 
 
-def sentences(found: OpDrift, release: str, names: Mapping[str, str] | None = None) -> list[str]:
+def sentences(found: OpDrift, release: str) -> list[str]:
     """What drifted, in one sentence for the op and one for its rows; none where nothing did."""
     said = []
     if found.low is not None and found.low > 1 and found.ratio is not None and found.ratio > found.limit:
@@ -154,9 +153,8 @@ def sentences(found: OpDrift, release: str, names: Mapping[str, str] | None = No
     worse = [row for row in found.rows if row.drifted]
     if worse:
         first = worse[0]
-        label = (names or {}).get(first.shape_id, first.shape_id)
         said.append(
             f"drifted: {len(worse)} of {found.n} rows beyond their limit against release {release}, "
-            f"such as {label} with {first.ratio:.3f}x (limit {first.limit:.3f}x)"
+            f"such as {first.shape_id} with {first.ratio:.3f}x (limit {first.limit:.3f}x)"
         )
     return said

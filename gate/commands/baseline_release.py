@@ -112,7 +112,11 @@ def drift_command(
         if not pins:
             why = "no release is pinned for this machine" if offer.timed else f"{offer.candidate} has no time here"
             say(f"{offer.op_type}: {why}", err=True)
-        found += [(pins[-1].folder.name, against(pins[-1], known[offer.op_type], offer, policy))] if pins else []
+        found += (
+            [(pins[-1].folder.name, against(pins[-1], known[offer.op_type], offer=offer, policy=policy))]
+            if pins
+            else []
+        )
     if not found:
         what = "no op can be held against a release" + (f" {release}" if release else "")
         raise UnusableInput(Problem(what=what, file=str(root), fix="'gate baseline pin --release NAME' pins one"))
@@ -159,7 +163,7 @@ def pins_of(op: Op, offer: Offer, *, name: str | None, release: str | None = Non
     return [one for one in found if release is None or one.folder.name == release]
 
 
-def against(pinned: Place, op: Op, offer: Offer, policy: Policy) -> OpDrift:
+def against(pinned: Place, op: Op, *, offer: Offer, policy: Policy) -> OpDrift:
     """The offer's rows against a pinned release. Raises UnusableInput where the release cannot be read."""
     line = pinned.last("times")
     results = store.read_results(pinned.folder / store.RESULTS_FILE)
@@ -179,7 +183,7 @@ def drift_faults(op: Op, offer: Offer, *, name: str | None, policy: Policy) -> l
     pins = pins_of(op, offer, name=name)
     if not pins:
         return []
-    found = against(pins[-1], op, offer, policy)
+    found = against(pins[-1], op, offer=offer, policy=policy)
     if found.state == "unjudged":
         say(f"{offer.op_type}: not held against release {pins[-1].folder.name}: {found.why}", err=True)
     fix = "--accept-drift takes it over on purpose"

@@ -105,7 +105,7 @@ def export(store: Path, wanted: Wanted, side: str, kind: str | None, out: Path) 
     if kind not in ("csv", "jsonl"):
         raise WrongUsage(Problem(what=f"no format {kind!r}", file=str(out), fix="give --format csv or jsonl"))
     chosen = replace(wanted, side=None if side == "all" else side)
-    rows, found = query.asked(listing(store), lambda reader, _: query.export(reader, chosen, out, kind=kind))
+    rows, found = query.asked(listing(store), lambda reader, _: query.export(reader, chosen, path=out, kind=kind))
     say(f"{out}: {rows} rows")
     return broken(found)
 

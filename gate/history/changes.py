@@ -7,6 +7,7 @@ used because it pins NumPy, and brings clients of BigQuery, PostgreSQL and Slack
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -59,7 +60,7 @@ def splits(logs: Floats, *, least_effect: float = LEAST_EFFECT, alpha: float = A
         return []
     ends = _proposed(logs)
     while len(ends) > 2:
-        tested = [_tested(logs, *ends[index - 1 : index + 2]) for index in range(1, len(ends) - 1)]
+        tested = [_tested(logs, ends[index - 1 : index + 2]) for index in range(1, len(ends) - 1)]
         sure = [one.p <= alpha and abs(one.log_ratio) >= math.log1p(least_effect) for one in tested]
         if all(sure):
             return tested
@@ -88,9 +89,11 @@ def _running_median(logs: Floats, half: int = 3) -> Floats:
     return median
 
 
-def _tested(logs: Floats, start: int, at: int, end: int) -> Split:
+def _tested(logs: Floats, around: Sequence[int]) -> Split:
+    """The split in the middle of `around`: where its two segments start, part and end."""
     from scipy import stats
 
+    start, at, end = around
     before, after = logs[start:at], logs[at:end]
     p = float(stats.mannwhitneyu(before, after).pvalue)
     return Split(at=at, log_ratio=float(np.median(after) - np.median(before)), p=min(1.0, p * len(logs)))

@@ -104,7 +104,7 @@ class Reader:
         """Makes columns at hand a table of the queries."""
         self._db.register(name, columns)
 
-    def copy(self, sql: str, parameters: Sequence[Any], path: str, *, options: str) -> None:
+    def copy(self, sql: str, parameters: Sequence[Any], *, path: str, options: str) -> None:
         """Writes the rows of a query to a file; `options` are those of DuckDB's COPY."""
         with self._naming_files():
             self._db.execute(f"COPY ({sql}) TO {_literal(path)} ({options})", list(parameters))
@@ -201,13 +201,13 @@ def _utc(value: datetime | None) -> datetime | None:
     return None if value is None else value.replace(tzinfo=UTC)
 
 
-def export(reader: Reader, wanted: Wanted, path: Path, *, kind: str) -> int:
+def export(reader: Reader, wanted: Wanted, *, path: Path, kind: str) -> int:
     """Writes the wanted rows, oldest run first, as csv or jsonl; returns how many. Raises UnusableInput."""
     condition, values = where(wanted)
     options = {"csv": "FORMAT csv, HEADER true", "jsonl": "FORMAT json, ARRAY false"}[kind]
     order = "history.measured_at, run_key, op_type, shape_id, provider, side"
     moment = "strftime(measured_at, '%Y-%m-%dT%H:%M:%SZ') AS measured_at"
     sql = f"SELECT * REPLACE ({moment}) FROM history WHERE {condition} ORDER BY {order}"
-    files.whole(path, lambda name: reader.copy(sql, values, name, options=options))
+    files.whole(path, lambda name: reader.copy(sql, values, path=name, options=options))
     ((count,),) = reader.rows(f"SELECT count(*) FROM history WHERE {condition}", values)
     return int(count)

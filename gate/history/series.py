@@ -76,15 +76,15 @@ def timeline(reader: Reader, wanted: Wanted, *, runs: Sequence[Run]) -> Timeline
     ids, number, logs = columns[0], columns[1], columns[2]
     once = _measured_once(ids, number)
     starts, present = _bounds(ids[once])
-    known = _series(reader, rows, condition, values)
+    known = _series(reader, rows, condition=condition, values=values)
     return Timeline(
         runs=ordered,
-        commits=_commits(reader, rows, condition, values),
+        commits=_commits(reader, rows, condition=condition, values=values),
         series=tuple(known[one] for one in present),
         starts=starts,
         run=number[once],
         logs=logs[once],
-        doubled=_doubled(ids[~once], number[~once], present),
+        doubled=_doubled(ids[~once], number[~once], present=present),
     )
 
 
@@ -106,21 +106,21 @@ def _bounds(ids: NDArray[Any]) -> tuple[NDArray[np.int64], list[int]]:
     return starts, [int(one) for one in ids[starts[:-1]]]
 
 
-def _doubled(ids: NDArray[Any], number: NDArray[np.int64], present: Sequence[int]) -> tuple[int, ...]:
+def _doubled(ids: NDArray[Any], number: NDArray[np.int64], *, present: Sequence[int]) -> tuple[int, ...]:
     runs: dict[int, set[int]] = {}
     for one, at in zip(ids.tolist(), number.tolist(), strict=True):
         runs.setdefault(one, set()).add(at)
     return tuple(len(runs.get(one, ())) for one in present)
 
 
-def _series(reader: Reader, source: str, condition: str, values: Sequence[Any]) -> dict[int, Series]:
+def _series(reader: Reader, source: str, *, condition: str, values: Sequence[Any]) -> dict[int, Series]:
     names = ", ".join(f"any_value(coalesce({name}, ''))" for name in (*IDENTITY, "dtype", "args"))
     rows = reader.rows(f"SELECT {_ID} AS id, {names} FROM {source} WHERE {USABLE} AND {condition} GROUP BY id", values)
     fields = (*IDENTITY, "dtype", "args")
     return {row[0]: Series(**dict(zip(fields, row[1:], strict=True))) for row in rows}
 
 
-def _commits(reader: Reader, source: str, condition: str, values: Sequence[Any]) -> dict[str, str]:
+def _commits(reader: Reader, source: str, *, condition: str, values: Sequence[Any]) -> dict[str, str]:
     """The candidate's commit of each run."""
     sql = f"SELECT run_key, max(candidate_commit) FROM {source} WHERE {condition} GROUP BY run_key"
     return {key: commit or "" for key, commit in reader.rows(sql, values)}

@@ -137,11 +137,11 @@ def _breaks(timeline: Timeline) -> dict[int, tuple[Break, ...]]:
             earlier = [(int(span[-1]), other) for other, span in spans.items() if span[-1] < numbers[0]]
             if earlier:
                 begun = timeline.runs[int(numbers[0])].at
-                found[index] = (_break(timeline.series[max(earlier)[1]], timeline.series[index], begun),)
+                found[index] = (_break(timeline.series[max(earlier)[1]], timeline.series[index], at=begun),)
     return found
 
 
-def _break(old: Series, new: Series, at: datetime) -> Break:
+def _break(old: Series, new: Series, *, at: datetime) -> Break:
     fields = tuple(name for name in CONTRACT if getattr(old, name) != getattr(new, name))
     before, after = (", ".join(getattr(one, name) or "unknown" for name in fields) for one in (old, new))
     return Break(at=at, fields=fields, before=before, after=after)

@@ -146,10 +146,13 @@ def op_plots(indices: Sequence[Index]) -> list[Plot]:
     groups: dict[tuple[str, str], list[Index]] = {}
     for index in indices:
         groups.setdefault((index.op_type, index.contract), []).append(index)
-    return [_op_plot(number, op, contract, group) for number, ((op, contract), group) in enumerate(groups.items())]
+    return [
+        _op_plot(group, number=number, op=op, contract=contract)
+        for number, ((op, contract), group) in enumerate(groups.items())
+    ]
 
 
-def _op_plot(number: int, op: str, contract: str, group: Sequence[Index]) -> Plot:
+def _op_plot(group: Sequence[Index], *, number: int, op: str, contract: str) -> Plot:
     figure, (axes,) = canvas(2.6)
     for at, index in enumerate(group[:MOST_LINES]):
         axes.plot(
@@ -182,10 +185,10 @@ def _days(moments: Iterable[datetime]) -> list[float]:
 def series_plots(view: View) -> list[Plot]:
     """The times of each series that was given points, with the places where it changed."""
     told = {one.series: one for one in view.trends}
-    return [_series_plot(number, points, told[points.series]) for number, points in enumerate(view.points)]
+    return [_series_plot(points, told[points.series], number=number) for number, points in enumerate(view.points)]
 
 
-def _series_plot(number: int, points: Points, told: SeriesTrend) -> Plot:
+def _series_plot(points: Points, told: SeriesTrend, *, number: int) -> Plot:
     figure, (axes,) = canvas(2.2)
     axes.plot(_days(points.at), points.times_us, linestyle="none", marker="o", markersize=2.6, color=SERIES[0])
     for change in told.changes:
