@@ -22,6 +22,7 @@ from gate.replay.providers.triton.kernels import moe_gemm as kernels
 from gate.replay.providers.triton.tuning import Config
 
 SUM_BLOCK = 1024
+DOWN_COLUMNS = 128
 # Most rows of a tile, by how many tokens an expert sees on average.
 ROWS = ((12, 16), (48, 32), (128, 64))
 MOST_ROWS = 128
@@ -91,50 +92,60 @@ def _limit(x: Any, b: str) -> int:
     return INT8_LIMIT if x.dtype == torch.int8 else int(torch.finfo(x.dtype).max)
 
 
-def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list[Call]:
-    m, topk, wide, inter = case.dim("M"), case.dim("TopK"), case.dim("Dim1"), case.dim("Dim2") // 2
-    x, out, places = tensors["x"], tensors["out"], m * topk
-    slots, experts = sorted_slots(case, tensors["topk_ids"], config["BM"])
-    rows, limit = len(experts), _limit(x, b)
-    place = str(x.device)
-    between = tuning.workspace("between", places * inter, x.dtype if limit else torch.bfloat16, place)
-    scales = (
-        tuning.workspace("scales", places * triton.cdiv(inter, config["BN"]), torch.float32, place) if limit else None
-    )
-    parts = out if topk == 1 else tuning.workspace("parts", places * wide, torch.bfloat16, place)
-    common = {"A": a, "B": b, **config}
-    first = Call(
-        function=kernels.gate_up,
-        arguments=(
-            x, tensors["w1"], tensors.get("scale_x"), tensors["scale_w1"], between, scales,
-            slots, experts, places, rows, inter, wide,
-        ),
-        grid=(rows * triton.cdiv(inter, config["BN"]),),
-        options={**common, "TOPK": topk, "LIMIT": limit},
-    )  # fmt: skip
-    # A step over K stays within one scale of what lies between.
-    depth = min(config["BN"], 128) if limit else config["BK"]
-    second = Call(
-        function=kernels.down,
-        arguments=(
-            between, tensors["w2"], scales if limit else tensors["scale_w2"], tensors["scale_w2"],
-            tensors["topk_weights"], parts, slots, experts, places, rows, wide, inter,
-        ),
-        grid=(rows * triton.cdiv(wide, 128),),
-        options={
-            **common, "A": "grouped" if limit else "wide", "BN": 128, "BK": depth, "GA": config["BN"],
-            "ROWS": a == "rows",
-        },
-    )  # fmt: skip
-    if topk == 1:
-        return [first, second]
-    added = Call(
-        function=kernels.sum_topk,
-        arguments=(parts, out, wide),
-        grid=(m, triton.cdiv(wide, SUM_BLOCK)),
-        options={"TOPK": topk, "BLOCK": SUM_BLOCK},
-    )
-    return [first, second, added]
+class Layer:
+    """One layer with one config: its sorted slots, what lies between its launches, and the launches."""
+
+    def __init__(self, case: Case, tensors: Tensors, a: str, b: str, config: Config) -> None:
+        self.tensors, self.config, self.topk = tensors, config, case.dim("TopK")
+        self.wide, self.inter = case.dim("Dim1"), case.dim("Dim2") // 2
+        self.common, self.rows = {"A": a, "B": b, **config}, a == "rows"
+        self.slots, self.experts = sorted_slots(case, tensors["topk_ids"], config["BM"])
+        x, out, places = tensors["x"], tensors["out"], case.dim("M") * self.topk
+        self.limit, self.places, place = _limit(x, b), places, str(x.device)
+        kind = x.dtype if self.limit else torch.bfloat16
+        self.between = tuning.workspace("between", places * self.inter, kind, place)
+        groups = places * triton.cdiv(self.inter, config["BN"])
+        # Without codes between the products nothing reads their scales.
+        self.scales = tuning.workspace("scales", groups if self.limit else 1, torch.float32, place)
+        self.parts = out if self.topk == 1 else tuning.workspace("parts", places * self.wide, torch.bfloat16, place)
+
+    def gate_up(self) -> Call:
+        """x to what lies between the products."""
+        tensors, tiles_most = self.tensors, len(self.experts)
+        operands = (tensors["x"], tensors["w1"], tensors["scale_x"], tensors["scale_w1"], self.between, self.scales)
+        return Call(
+            function=kernels.gate_up,
+            arguments=(*operands, self.slots, self.experts, self.places, tiles_most, self.inter, self.wide),
+            grid=(tiles_most * triton.cdiv(self.inter, self.config["BN"]),),
+            options={**self.common, "TOPK": self.topk, "LIMIT": self.limit},
+        )
+
+    def down(self) -> Call:
+        """What lies between the products to each slot's weighted share."""
+        tensors, tiles_most, columns = self.tensors, len(self.experts), self.config["BN"]
+        operands = (self.between, tensors["w2"], self.scales, tensors["scale_w2"], tensors["topk_weights"], self.parts)
+        # A step over K stays within one scale of what lies between.
+        depth = min(columns, 128) if self.limit else self.config["BK"]
+        own = {"A": "grouped" if self.limit else "wide", "BN": DOWN_COLUMNS, "BK": depth}
+        return Call(
+            function=kernels.down,
+            arguments=(*operands, self.slots, self.experts, self.places, tiles_most, self.wide, self.inter),
+            grid=(tiles_most * triton.cdiv(self.wide, DOWN_COLUMNS),),
+            options={**self.common, **own, "GA": columns, "ROWS": self.rows},
+        )
+
+    def added(self) -> Call:
+        """Each token's shares to its row."""
+        return Call(
+            function=kernels.sum_topk,
+            arguments=(self.parts, self.tensors["out"], self.wide),
+            grid=(self.places // self.topk, triton.cdiv(self.wide, SUM_BLOCK)),
+            options={"TOPK": self.topk, "BLOCK": SUM_BLOCK},
+        )
+
+    def calls(self) -> list[Call]:
+        """All launches in order."""
+        return [self.gate_up(), self.down(), *([self.added()] if self.topk > 1 else [])]
 
 
 def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
@@ -148,7 +159,7 @@ def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
         return _configs(case, b == "mx4", b == "blocks")
 
     def build(case: Case, tensors: Tensors) -> Callable[[Config], list[Call]]:
-        return lambda config: _calls(case, tensors, *named(case), config)
+        return lambda config: Layer(case, tensors, *named(case), config).calls()
 
     def compile_all(case: Case) -> None:
         calls_of = build(case, on_paper(case))
