@@ -19,6 +19,9 @@ from gate.model.policy import Policy
 EFFICIENCY = 3 / math.pi
 TRIM = 0.2
 ROBUST_PROCESSES = 5
+# What sticks to a process has heavy tails (public A/A results: Student's t with about 3), and few processes do not show
+# them. With this many degrees of freedom, judgements of one process pair call no identical commit red (selftest noise).
+FEW_PROCESSES_DF = 4.0
 # Two speeds: the gap between the groups is this many times the spread inside them, and at least 3%.
 BIMODAL_GAPS = 4.0
 BIMODAL_LEAST = 0.03
@@ -208,10 +211,12 @@ def _finish(
 ) -> list[Estimate]:
     centre, margin = centred.centre, np.log1p(ceilings)
     p_slow = upper_tail((centre - margin) / se, df)
+    alone = np.where(centred.many, df, np.minimum(df, FEW_PROCESSES_DF))
+    p_alone = upper_tail((centre - margin) / se, alone)
     p_fast = upper_tail((-centre - math.log1p(policy.thresholds.slower)) / se, df)
     half = quantile(1 - (1 - policy.screen.interval) / 2, df) * se
     mde = margin + (quantile(1 - row_alpha(policy, n_tests), df) + quantile(policy.screen.power, df)) * se
-    columns = (centre, half, mde, se, p_slow, p_fast, centred.bimodal)
+    columns = (centre, half, mde, se, p_slow, p_alone, p_fast, centred.bimodal)
     return [
         Estimate(
             kind="blocks",
@@ -221,6 +226,7 @@ def _finish(
             mde_log=m,
             se=s,
             p_slow=slow,
+            p_alone=lone,
             p_fast=fast,
             n_blocks=len(contrast.d),
             least=float(contrast.raw.min()),
@@ -228,7 +234,7 @@ def _finish(
             slower=int(np.count_nonzero(contrast.raw > 0)),
             notes=_notes(contrast, two),
         )
-        for contrast, c, h, m, s, slow, fast, two in zip(
+        for contrast, c, h, m, s, slow, lone, fast, two in zip(
             contrasts, *(column.tolist() for column in columns), strict=True
         )
     ]

@@ -76,6 +76,8 @@ def decide(
 ) -> Outcome:
     """The outcome of a run. One confirmed regression blocks; anything unmeasured is never green."""
     gaps = _gaps(cover, facts)
+    if any("awaits_confirmation" in finding.reasons for finding in findings):
+        gaps.append("suspects_unconfirmed")
     gaps += [gap for gap in _op_gaps(findings, policy) if gap not in gaps]
     blockers = _blockers(findings, tests)
     gate: GateOutcome = (

@@ -31,7 +31,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """log(head/base) of a pair with everything a verdict needs.
 
-    `p_slow`, `p_fast`: one-sided p-values against the indifference zone (blocks only). `within`, `limit`: the noise
+    `p_slow`, `p_fast`: one-sided p-values against the indifference zone (blocks only); `p_alone`: as `p_slow`, allowing
+    for what few processes cannot show. `within`, `limit`: the noise
     floor in log units (summaries only). `lo`, `hi`: the shown interval. `mde_log`: what the row could have shown.
     `least`, `most`: log(head/base) of its fastest and slowest block, `slower`: how many blocks lie above 0.
     """
@@ -43,6 +44,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     mde_log: float
     se: float
     p_slow: float = 1.0
+    p_alone: float = 1.0
     p_fast: float = 1.0
     within: float = 0.0
     limit: float = 0.0

@@ -19,6 +19,7 @@ _NEXT: dict[str, str] = {
     "nothing_compared": "measure base and head on one stack, then judge again",
     "coverage": "measure or repair the rows that were not compared, then judge again",
     "refused_rows": "correct the refused rows named under problems, then judge again",
+    "suspects_unconfirmed": "measure the suspects again with the command below, then judge with --confirm",
     "mostly_new": "record the baseline of the new rows on the base commit, then judge again",
     "ledger_refused": "restore the files named under problems, or freeze them again on purpose, then judge again",
     "mixed_kinds": "judge times against times and machine code against machine code",

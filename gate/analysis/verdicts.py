@@ -43,12 +43,22 @@ def rule(
     named = {*screened, *(index for index in tested if _suspicious(estimates[index], policy))}
     again = {index: found for index in sorted(named) if (found := confirmed.get(pairs[index].shape.shape_id))}
     # A fresh session decides alone, so naming more suspects costs it no error; without one the screen must agree.
-    alone = {index: estimates[index] for index in screened if index not in again}
     alpha = policy.confirm.alpha
-    established = _stand(again, alpha / len(policy.confirm.processes)) | _stand(alone, alpha)
+    fresh = {index: estimate.p_slow for index, estimate in again.items()}
+    # On the samples that named them, suspects must stand among all rows, and allow for processes that were not seen.
+    same = {index: estimates[index].p_alone for index in tested if index not in again}
+    established = _stand(fresh, alpha / len(policy.confirm.processes)) | (_stand(same, alpha) & {*screened})
+    waiting = {index for index in screened if index not in again}
     faster = {index for index, is_fast in zip(tested, fast, strict=True) if is_fast}
     return [
-        _paired(pair, estimate, policy, slow=index in established, suspect=index in named, fast=index in faster)
+        _paired(
+            pair,
+            estimate,
+            policy,
+            slow=index in established,
+            suspect=("awaits_confirmation" if index in waiting else "unconfirmed") if index in named else "",
+            fast=index in faster,
+        )
         if estimate.kind == "blocks"
         else _stored(pair, estimate, policy, controls)
         for index, (pair, estimate) in enumerate(zip(pairs, estimates, strict=True))
@@ -66,9 +76,9 @@ def _screen(p: Sequence[float], policy: Policy) -> list[bool]:
     return rejected
 
 
-def _stand(found: Mapping[int, Estimate], alpha: float) -> set[int]:
-    """Which of a family of suspects are slower for certain."""
-    stands = holm(np.array([estimate.p_slow for estimate in found.values()]), alpha=alpha).tolist()
+def _stand(found: Mapping[int, float], alpha: float) -> set[int]:
+    """Which rows of a family are slower for certain, by their p-values."""
+    stands = holm(np.array(list(found.values())), alpha=alpha).tolist()
     return {index for index, stand in zip(found, stands, strict=True) if stand}
 
 
@@ -77,11 +87,11 @@ def not_slower_log(pair: Pair, policy: Policy) -> float:
     return math.log1p(max(policy.thresholds.not_slower, pair.ceiling))
 
 
-def _paired(pair: Pair, estimate: Estimate, policy: Policy, *, slow: bool, suspect: bool, fast: bool) -> Ruling:
+def _paired(pair: Pair, estimate: Estimate, policy: Policy, *, slow: bool, suspect: str, fast: bool) -> Ruling:
     if slow:
         return Ruling(verdict="regressed", reasons=("slower", *estimate.notes))
     if suspect:
-        return Ruling(verdict="inconclusive", reasons=("unconfirmed", *estimate.notes), suspect=True)
+        return Ruling(verdict="inconclusive", reasons=(suspect, *estimate.notes), suspect=True)
     if fast:
         return Ruling(verdict="improved", reasons=("faster", *estimate.notes))
     if _hidden(pair):

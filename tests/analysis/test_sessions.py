@@ -5,9 +5,13 @@ from __future__ import annotations
 import shlex
 
 import msgspec
+import numpy as np
 import pytest
 
 from gate.analysis import looks
+from gate.analysis.trial import ours
+from gate.analysis.trial.source import MI350X, Simulated
+from gate.analysis.verdicts import rule
 from gate.commands.replay import command as replay
 from gate.model.outcome import Results
 from gate.model.policy import Policy
@@ -184,3 +188,34 @@ def test_a_row_named_by_its_own_p_value_is_settled_by_the_fresh_session_alone() 
     assert build.row(build.decide(many, base, head, policy=policy, confirm=again), 4).verdict == "regressed"
     clean = (build.run(many, seed=3, **pairs), build.run(many, seed=4, **pairs))  # type: ignore[arg-type]
     assert build.row(build.decide(many, base, head, policy=policy, confirm=clean), 4).verdict != "regressed"
+
+
+def test_a_small_slowdown_in_one_process_waits_for_its_confirmation_and_is_never_green() -> None:
+    base, head = build.run(LEDGER, seed=1), build.run(LEDGER, seed=2, factors={4: 1.03})
+    alone = build.decide(LEDGER, base, head)
+    row = build.row(alone, 4)
+    assert (row.verdict, row.reasons[0], row.suspect) == ("inconclusive", "awaits_confirmation", True)
+    assert (alone.gate, "suspects_unconfirmed" in alone.reasons) == ("no_verdict", True)
+    assert "--confirm" in alone.next_step
+    pairs = {"k": 16, "block_process": tuple(index // 2 for index in range(16))}
+    fresh = build.run(LEDGER, seed=3, **pairs)  # type: ignore[arg-type]
+    slow = build.run(LEDGER, seed=4, factors={4: 1.03}, **pairs)  # type: ignore[arg-type]
+    assert build.decide(LEDGER, base, head, confirm=(fresh, slow)).gate == "block"
+    clean = build.run(LEDGER, seed=4, **pairs)  # type: ignore[arg-type]
+    refuted = build.decide(LEDGER, base, head, confirm=(fresh, clean))
+    assert (refuted.gate, build.row(refuted, 4).reasons[0]) == ("pass", "unconfirmed")
+
+
+@pytest.mark.parametrize("sizes", [(4,), (4, 2, 2)])
+def test_one_process_pair_calls_no_identical_commit_red_however_heavy_its_tails(sizes: tuple[int, ...]) -> None:
+    red = 0
+    for commit in range(6):
+        kernels = Simulated(MI350X, rows=200, seed=commit)
+        rng = np.random.default_rng([1, commit])
+        drawn = {row: [kernels.draw(rng, row, [size]) for size in sizes] for row in range(200)}
+        rows = list(drawn)
+        estimates = ours._estimate(kernels, rows, drawn, Policy())
+        pairs = [ours.pair(kernels, row) for row in rows]
+        rulings = rule(pairs, estimates, policy=Policy(), controls=ours.NO_CONTROLS, confirmed={})
+        red += any(ruling.verdict == "regressed" for ruling in rulings)
+    assert red == 0
