@@ -20,7 +20,8 @@ from gate.analysis.student import quantile
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.outcome import MeasuredResults, Results
-from gate.model.policy import Floor, Policy
+from gate.model.policy import Policy
+from gate.model.policy_noise import Floor
 
 FEWEST_ROWS = 2
 # What must be equal. Drivers and toolkits change between releases: they move the controls as well, and a control whose

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gate.model.policy import Floor, Policy
+from gate.model.policy import Policy
+from gate.model.policy_noise import Floor
 from gate.model.problem import Problem, UnusableInput
 from gate.model.waiver import Waiver, WaiverFile
 

@@ -10,7 +10,8 @@ import numpy as np
 from gate.analysis.book import Book
 from gate.analysis.estimate import Estimate, Pair, strata
 from gate.model.outcome import AnyOutcome
-from gate.model.policy import Floor, Policy
+from gate.model.policy import Policy
+from gate.model.policy_noise import Floor
 
 # Rows a run needs before its own fastest ones show the launch floor, and the share of them that is the floor.
 FLOOR_ROWS = 40

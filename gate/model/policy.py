@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-Fraction = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
-PerStratum = Annotated[tuple[Fraction, ...], msgspec.Meta(min_length=5, max_length=5)]
+from gate.model.policy_noise import Fraction, Noise, Table, doc
+
 Probability = Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)]
 # An error rate that is accepted. Below the least, no measurement could ever show anything: a slip of the pen.
 ErrorRate = Annotated[float, msgspec.Meta(ge=1e-6, le=0.5)]
@@ -18,16 +18,7 @@ EnvironmentField = Literal["gpu", "arch", "rocm_version", "driver_version", "tor
 HotStage = Literal["prefill", "decode", "mixed", "synthetic", "diagnostic", "model_config"]
 
 
-def doc(text: str) -> msgspec.Meta:
-    """The description of a policy key."""
-    return msgspec.Meta(description=text)
-
-
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the policy file; an unknown key is refused."""
-
-
-class Thresholds(_Table, frozen=True, kw_only=True):
+class Thresholds(Table, frozen=True, kw_only=True):
     """The indifference zone of one row."""
 
     slower: Annotated[Fraction, doc("A row is slower when a slowdown of more than this is established.")] = 0.01
@@ -36,16 +27,18 @@ class Thresholds(_Table, frozen=True, kw_only=True):
     ] = 0.05
 
 
-class Ceilings(_Table, frozen=True, kw_only=True):
+class Ceilings(Table, frozen=True, kw_only=True):
     """Slowdowns that are accepted: a row blocks only when more than its ceiling is established."""
 
     ops: Annotated[
         dict[str, Fraction], doc("Ceiling of every row of an op, by op_type; default is thresholds.slower.")
-    ] = {}
-    shapes: Annotated[dict[str, Fraction], doc("Ceiling of one row, by shape_id; it wins over the op's.")] = {}
+    ] = msgspec.field(default_factory=dict)
+    shapes: Annotated[dict[str, Fraction], doc("Ceiling of one row, by shape_id; it wins over the op's.")] = (
+        msgspec.field(default_factory=dict)
+    )
 
 
-class Screen(_Table, frozen=True, kw_only=True):
+class Screen(Table, frozen=True, kw_only=True):
     """The first test of all rows."""
 
     fdr: Annotated[ErrorRate, doc("Share of false suspects that is accepted over all looks (Benjamini-Hochberg).")] = (
@@ -73,7 +66,7 @@ class Screen(_Table, frozen=True, kw_only=True):
     power: Annotated[Probability, doc("Power at which the minimum detectable effect is stated.")] = 0.90
 
 
-class Confirm(_Table, frozen=True, kw_only=True):
+class Confirm(Table, frozen=True, kw_only=True):
     """The second test, of suspects only."""
 
     alpha: Annotated[ErrorRate, doc("Chance of any false regression among the suspects (Holm).")] = 0.002
@@ -91,7 +84,7 @@ class Confirm(_Table, frozen=True, kw_only=True):
     ] = 2
 
 
-class GeomeanGate(_Table, frozen=True, kw_only=True):
+class GeomeanGate(Table, frozen=True, kw_only=True):
     """The test of an op and of the run as a whole: small slowdowns everywhere."""
 
     limit: Annotated[
@@ -101,61 +94,7 @@ class GeomeanGate(_Table, frozen=True, kw_only=True):
     min_rows: Annotated[int, msgspec.Meta(ge=2, description="Fewest paired rows for which the geomean is tested.")] = 4
 
 
-class Floor(_Table, frozen=True, kw_only=True):
-    """Noise of stored summaries of one timing method, per time stratum (shortest kernels first)."""
-
-    within: Annotated[PerStratum, doc("A difference up to this is noise: unchanged.")]
-    limit: Annotated[PerStratum, doc("A difference above this is real; between the two: inconclusive.")]
-
-
-class Noise(_Table, frozen=True, kw_only=True):
-    """How much two measurements of the same code differ, where the run itself cannot tell."""
-
-    strata_us: Annotated[
-        tuple[float, ...],
-        msgspec.Meta(
-            min_length=4, max_length=4, description="Upper edges of the first four time strata, in microseconds."
-        ),
-    ] = (2.5, 5.0, 10.0, 50.0)
-    process_sd: Annotated[
-        Fraction,
-        doc("Standard deviation of log(head/base) between process pairs of one session; blocks cannot show it."),
-    ] = 0.0015
-    process_share: Annotated[
-        Annotated[float, msgspec.Meta(ge=0.0, le=0.9)],
-        doc("Share of a visit's variance that sticks to its process; blocks of one process cannot show it either."),
-    ] = 0.4
-    min_sd: Annotated[Fraction, doc("Smallest standard deviation of one block that is believed.")] = 0.0005
-    min_blocks: Annotated[
-        int,
-        msgspec.Meta(
-            ge=3, le=64, description="Fewest paired blocks for a test; with fewer, the summaries are compared."
-        ),
-    ] = 4
-    graph_slope: Annotated[Floor, doc("Separate sessions, slope over a rotating ring.")] = Floor(
-        within=(0.03, 0.03, 0.02, 0.02, 0.02), limit=(0.12, 0.10, 0.08, 0.06, 0.06)
-    )
-    device_timestamps: Annotated[Floor, doc("Separate sessions, profiler timestamps.")] = Floor(
-        within=(0.06, 0.05, 0.04, 0.03, 0.03), limit=(0.25, 0.20, 0.15, 0.10, 0.10)
-    )
-    cudagraph: Annotated[Floor, doc("The one-launch graph, which carries the launch floor.")] = Floor(
-        within=(0.10, 0.10, 0.08, 0.056, 0.05), limit=(0.60, 0.60, 0.55, 0.45, 0.45)
-    )
-    eager_event: Annotated[Floor, doc("Eager calls between events, launch overhead included.")] = Floor(
-        within=(0.20, 0.20, 0.15, 0.15, 0.10), limit=(1.0, 1.0, 0.8, 0.6, 0.4)
-    )
-    cpu_wall: Annotated[Floor, doc("Wall time on the host.")] = Floor(
-        within=(0.30, 0.30, 0.30, 0.25, 0.20), limit=(1.5, 1.5, 1.2, 1.0, 0.8)
-    )
-    launch_floor_us: Annotated[
-        dict[str, float],
-        doc("One-launch graph floor by a word in the GPU's name, used where the run has too few rows to show its own."),
-    ] = msgspec.field(default_factory=lambda: {"MI350X": 12.8, "H200": 4.2})
-    floor_share: Annotated[Fraction, doc("A one-launch row within this of the launch floor is floor_limited.")] = 0.20
-    unstable: Annotated[Fraction, doc("A row whose p90 over p10 exceeds 1 + this is unstable.")] = 0.20
-
-
-class Coverage(_Table, frozen=True, kw_only=True):
+class Coverage(Table, frozen=True, kw_only=True):
     """How much must have been measured for a green run."""
 
     measured: Annotated[Fraction, doc("Share of the required rows that must be compared.")] = 1.0
@@ -168,7 +107,7 @@ class Coverage(_Table, frozen=True, kw_only=True):
     ] = False
 
 
-class EnvironmentPolicy(_Table, frozen=True, kw_only=True):
+class EnvironmentPolicy(Table, frozen=True, kw_only=True):
     """Which differences of the two stacks make times incomparable; the others are shown."""
 
     incomparable: Annotated[
@@ -179,7 +118,7 @@ class EnvironmentPolicy(_Table, frozen=True, kw_only=True):
     )
 
 
-class Controls(_Table, frozen=True, kw_only=True):
+class Controls(Table, frozen=True, kw_only=True):
     """The untouched baselines as a control arm."""
 
     moved: Annotated[
@@ -188,7 +127,7 @@ class Controls(_Table, frozen=True, kw_only=True):
     min_rows: Annotated[int, msgspec.Meta(ge=1, description="Fewest control pairs of an op for a statement.")] = 2
 
 
-class DriftPolicy(_Table, frozen=True, kw_only=True):
+class DriftPolicy(Table, frozen=True, kw_only=True):
     """The check against a pinned release: what many small steps add up to."""
 
     op: Annotated[
@@ -203,7 +142,7 @@ class DriftPolicy(_Table, frozen=True, kw_only=True):
     ] = 0.05
 
 
-class StandingPolicy(_Table, frozen=True, kw_only=True):
+class StandingPolicy(Table, frozen=True, kw_only=True):
     """From the geomean speedup over the best pinned baseline to the decision."""
 
     promote: Annotated[Fraction, doc("promote from here, with no hard failure.")] = 1.0
@@ -211,7 +150,7 @@ class StandingPolicy(_Table, frozen=True, kw_only=True):
     tune: Annotated[Fraction, doc("tune_needed from here; below: rewrite_needed.")] = 0.70
 
 
-class Hot(_Table, frozen=True, kw_only=True):
+class Hot(Table, frozen=True, kw_only=True):
     """Which rows count as hot: shapes of models or of serving traces."""
 
     stages: Annotated[tuple[HotStage, ...], doc("Stages whose rows are hot.")] = (
@@ -224,7 +163,7 @@ class Hot(_Table, frozen=True, kw_only=True):
     min_weight: Annotated[Fraction, doc("A weighted row below this weight is not hot.")] = 0.0
 
 
-class ClassifyPolicy(_Table, frozen=True, kw_only=True):
+class ClassifyPolicy(Table, frozen=True, kw_only=True):
     """Limits of the classification."""
 
     ok: Annotated[Fraction, doc("A row at or above this speedup over the best baseline is ok.")] = 0.95
@@ -233,7 +172,7 @@ class ClassifyPolicy(_Table, frozen=True, kw_only=True):
     roofline_share: Annotated[Fraction, doc("A row at this share of the GPU's peak is limited by the roofline.")] = 0.70
 
 
-class CodegenPolicy(_Table, frozen=True, kw_only=True):
+class CodegenPolicy(Table, frozen=True, kw_only=True):
     """What machine-code findings mean for the run."""
 
     warn: Annotated[
@@ -258,14 +197,14 @@ class CodegenPolicy(_Table, frozen=True, kw_only=True):
     ] = 3
 
 
-class PhysicsPolicy(_Table, frozen=True, kw_only=True):
+class PhysicsPolicy(Table, frozen=True, kw_only=True):
     """The check that a time is possible at all."""
 
     enabled: Annotated[bool, doc("Whether times below the hardware's lower bound are rejected.")] = True
     slack: Annotated[Fraction, doc("A time is impossible below the bound times 1 - this.")] = 0.05
 
 
-class Policy(_Table, frozen=True, kw_only=True):
+class Policy(Table, frozen=True, kw_only=True):
     """The whole policy file."""
 
     thresholds: Thresholds = Thresholds()
