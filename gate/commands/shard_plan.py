@@ -83,13 +83,14 @@ def costs_from(jobs: Sequence[Job], places: Sequence[Path]) -> shards.Costs:
         if not journals:
             raise UnusableInput(Problem(what=f"no {JOURNAL} in it", file=str(place), fix="name what a run left"))
         for path in journals:
-            own = shards.recorded_s(line for line in read_lines(path) if "shape_id" in line)
+            lines = [line for line in read_lines(path) if "shape_id" in line]
+            own = shards.recorded_s(lines)
             for shape_id, seconds in own.items():
                 recorded[shape_id] = recorded.get(shape_id, 0.0) + seconds
             manifest = path.with_name("manifest.json")
             if manifest.is_file():
                 wall_s += float(json.loads(store.read_bytes(manifest))["wall_s"])
-                spent_s += sum(own.values())
+                spent_s += sum(sum(line.get("spent_s", {}).values()) for line in lines)
     return shards.costs_of(jobs, recorded, wall_share=wall_s / spent_s if wall_s and spent_s else None)
 
 

@@ -18,8 +18,8 @@ BYTES_PER_S = 40e9
 FLOPS_PER_S = 60e12
 # Seconds before a runner measures anything: workers, self-test.
 START_S = 30.0
-# Two lanes overlap: how much of the summed seconds is wall time, where no run has shown it.
-WALL_SHARE = 0.6
+# How much of the summed seconds is wall time, where no run has shown it: lanes overlap, but most of it holds the GPU.
+WALL_SHARE = 0.9
 RUNNERS = (1, 2, 4, 8)
 
 
@@ -44,18 +44,22 @@ def modelled_s(job: Job) -> float:
 
 
 def recorded_s(records: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The seconds that an earlier run spent on each shape, from the lines of its journal."""
+    """The seconds that an earlier run spent on one arm of each shape, from the lines of its journal."""
     found: dict[str, float] = {}
     for record in records:
         spent = sum(float(seconds) for seconds in record.get("spent_s", {}).values())
-        found[record["shape_id"]] = found.get(record["shape_id"], 0.0) + spent
+        found[record["shape_id"]] = found.get(record["shape_id"], 0.0) + spent / max(len(record.get("arms", ())), 1)
     return found
 
 
 def costs_of(jobs: Sequence[Job], recorded: Mapping[str, float], *, wall_share: float | None = None) -> Costs:
-    """Measured costs where there are some; the others by the model, in proportion to what it says of measured ones."""
+    """Measured costs where there are some; the others by the model, in proportion to what it says of measured ones.
+
+    `recorded` are seconds of one arm by shape_id, as of `recorded_s`.
+    """
     guessed = {job.case.shape_id: modelled_s(job) for job in jobs}
-    known = {shape_id: recorded[shape_id] for shape_id in guessed if recorded.get(shape_id, 0.0) > 0}
+    arms = {job.case.shape_id: max(len(job.targets), 1) for job in jobs}
+    known = {one: recorded[one] * arms[one] for one in guessed if recorded.get(one, 0.0) > 0}
     scale = statistics.median(seconds / guessed[shape_id] for shape_id, seconds in known.items()) if known else 1.0
     seconds = {shape_id: known.get(shape_id, scale * guess) for shape_id, guess in guessed.items()}
     return Costs(seconds=seconds, measured=len(known), wall_share=wall_share or WALL_SHARE)

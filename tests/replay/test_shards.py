@@ -47,16 +47,19 @@ def test_a_bigger_shape_and_more_arms_cost_more() -> None:
 
 def test_measured_costs_replace_the_model_and_scale_it() -> None:
     jobs = [job(1), job(2), job(3, N=1 << 28)]
-    recorded = {jobs[0].case.shape_id: 10 * shards.modelled_s(jobs[0])}
+    recorded = {jobs[0].case.shape_id: 10 * shards.modelled_s(jobs[0]) / 3}
     found = shards.costs_of(jobs, recorded)
     assert found.measured == 1
     for one in jobs:
         assert found.seconds[one.case.shape_id] == pytest.approx(10 * shards.modelled_s(one))
 
 
-def test_the_seconds_of_all_processes_of_a_shape_are_summed() -> None:
-    lines = [{"shape_id": "a", "spent_s": {"visit": 1.0, "open": 2.0}}, {"shape_id": "a", "spent_s": {"visit": 0.5}}]
-    assert shards.recorded_s(lines) == {"a": 3.5}
+def test_the_seconds_of_all_processes_of_a_shape_are_summed_for_one_arm() -> None:
+    lines = [
+        {"shape_id": "a", "arms": {"head": 0, "base": 0, "control": 0}, "spent_s": {"visit": 1.0, "open": 2.0}},
+        {"shape_id": "a", "arms": {"head": 0, "base": 0}, "spent_s": {"visit": 0.5}},
+    ]
+    assert shards.recorded_s(lines) == {"a": 1.25}
 
 
 def test_more_runners_take_less_time_and_never_less_than_the_start() -> None:
