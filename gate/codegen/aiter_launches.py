@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 
 # Compute units of the chip that a target stands for (MI350X, MI300X): AITER sizes some of its grids by them.
 UNITS = {"gfx950": 256, "gfx942": 304}
-ELEMENTS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "int32": "i32", "int64": "i64", "int8": "i8"}
+ELEMENTS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "int64": "i64",
+    "int32": "i32",
+    "int8": "i8",
+    "uint8": "u8",
+}
 SMALL_BYTES = 2**31
 
 

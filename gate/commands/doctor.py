@@ -29,8 +29,12 @@ def contract_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--ledgers", metavar="DIR", type=FOLDER, default="frozen_ledgers", help="The frozen ledgers."),
         click.option("--results", metavar="DIR", type=FOLDER, multiple=True, help="With --matrix: measured results."),
         click.option(
+            "--survey", "surveys", metavar="GPU=FILE", multiple=True,
+            help="With --matrix: what tests/bench/ops_table.py wrote with --out on that GPU.",
+        ),
+        click.option(
             "--compiles", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
-            help="With --matrix: what tests/bench/provider_compiles.py wrote with --out.",
+            help="With --matrix: what provider_compiles.py or aiter_triton_hosts.py of tests/bench wrote with --out.",
         ),
     ):  # fmt: skip
         function = option(function)
@@ -54,6 +58,7 @@ def command(
     flydsl: Path | None,
     ledgers: Path,
     results: tuple[Path, ...],
+    surveys: tuple[str, ...],
     compiles: tuple[Path, ...],
 ) -> int:
     """Check GPU, driver, torch, Triton, FlyDSL and paths as the workers would find them; exit 2 if a check is bad.
@@ -72,8 +77,8 @@ def command(
         from gate.commands import doctor_matrix
 
         checkouts = {"aiter": aiter, "flydsl": flydsl}
-        return doctor_matrix.report(ledgers, checkouts=checkouts, results=results, compiles=compiles)
-    if aiter or flydsl or results or compiles:
+        return doctor_matrix.report(ledgers, checkouts=checkouts, results=results, surveys=surveys, compiles=compiles)
+    if aiter or flydsl or results or surveys or compiles:
         raise WrongUsage(Problem(what="these options need --contracts or --matrix", file="", fix="add one of them"))
     return node(head, base, out, as_json=as_json)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,19 @@ from gate.model.problem import Exit, Problem, UnusableInput
 from gate.store import RESULTS_FILE, read_bytes, read_results
 
 OPS = Path(__file__).resolve().parents[1] / "replay" / "ops"
+CANDIDATE = "flydsl"
+RESULTS = (RESULTS_FILE, "correctness_results.jsonl")
+
 Known = dict[tuple[str, str], dict[str, str]]
 
 
 def report(
-    ledgers: Path, *, checkouts: Mapping[str, Path | None], results: tuple[Path, ...], compiles: tuple[Path, ...]
+    ledgers: Path,
+    *,
+    checkouts: Mapping[str, Path | None],
+    results: tuple[Path, ...],
+    surveys: tuple[str, ...],
+    compiles: tuple[Path, ...],
 ) -> int:
     """Prints the table in Markdown. Raises UnusableInput."""
     known: Known = defaultdict(dict)
@@ -33,6 +41,8 @@ def report(
     op_of = {shape.shape_id: shape.op_type for shape in doctor_contracts.frozen_shapes(ledgers)}
     for folder in results:
         correct(known, folder, op_of)
+    for named in surveys:
+        surveyed(known, named)
     click.echo(matrix.markdown(cells(known)), nl=False)
     return Exit.PASS
 
@@ -71,31 +81,50 @@ def signatures(known: Known, findings: list[Any]) -> None:
 
 
 def compiled(known: Known, file: Path) -> None:
-    """Shapes of the FlyDSL provider whose code was compiled for gfx950. Raises UnusableInput."""
-    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for number, line in enumerate(read_bytes(file).splitlines(), 1):
-        try:
-            answer = json.loads(line)
-            op, rows, state = str(answer["op"]), int(answer["rows"]), str(answer["state"])
-        except (ValueError, KeyError, TypeError):
-            raise UnusableInput(Problem(what="no answer of provider_compiles", file=str(file), line=number)) from None
-        counts[op][0] += rows if state == "compiled" else 0
-        counts[op][1] += rows
-    for op, (good, total) in counts.items():
-        known[(op, "flydsl")]["gfx950"] = f"{good} of {total} shapes compile for gfx950"
+    """Shapes of the FlyDSL provider, or cases of AITER's, that compile for gfx950. Raises UnusableInput."""
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for row in lines(file, "op", "rows", "state", what="no answer of provider_compiles"):
+        count = counts[(str(row["op"]), str(row.get("provider", CANDIDATE)))]
+        count[0] += int(row["rows"]) if row["state"] == "compiled" else 0
+        count[1] += int(row["rows"])
+    for cell, (good, total) in counts.items():
+        known[cell]["gfx950"] = f"{good} of {total} {'shapes' if cell[1] == CANDIDATE else 'cases'} compile for gfx950"
 
 
 def correct(known: Known, folder: Path, op_of: Mapping[str, str]) -> None:
     """Shapes that were run and how many were correct, from every results file below a folder. Raises UnusableInput."""
-    files = sorted(folder.rglob(RESULTS_FILE))
+    files = sorted(path for name in RESULTS for path in folder.rglob(name))
     if not files:
         raise UnusableInput(Problem(what=f"no {RESULTS_FILE} below it", file=str(folder), fix="give --results DIR"))
-    counts: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    right: dict[tuple[str, str, str], dict[str, bool]] = defaultdict(dict)
     for file in files:
         for row in read_results(file).outcomes:
             if row.correct is not None and row.shape_id in op_of:
-                count = counts[(op_of[row.shape_id], row.provider, str(row.gpu))]
-                count[0] += row.correct
-                count[1] += 1
-    for (op, provider, gpu), (good, total) in counts.items():
-        known[(op, provider)]["correct"] = f"{good} of {total} correct on {gpu}"
+                shapes = right[(op_of[row.shape_id], row.provider, str(row.gpu))]
+                shapes[row.shape_id] = row.correct and shapes.get(row.shape_id, True)
+    for (op, provider, gpu), shapes in right.items():
+        known[(op, provider)]["correct"] = f"{sum(shapes.values())} of {len(shapes)} correct on {gpu}"
+
+
+def surveyed(known: Known, named: str) -> None:
+    """The same from GPU=FILE, a survey of tests/bench/ops_table.py. Raises UnusableInput."""
+    gpu, _, place = named.partition("=")
+    right: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    for row in lines(Path(place), "op", "provider", "status", what="no row of ops_table"):
+        if row["status"] != "unsupported":
+            shapes = right[(str(row["op"]), str(row["provider"]))]
+            shapes[json.dumps([row.get("dtype"), row.get("args")])] = row["status"] == "ok"
+    for cell, shapes in right.items():
+        known[cell].setdefault("correct", f"{sum(shapes.values())} of {len(shapes)} correct on {gpu}")
+
+
+def lines(file: Path, *names: str, what: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines that hold these names. Raises UnusableInput."""
+    for number, line in enumerate(read_bytes(file).splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not set(names) <= set(row):
+            raise UnusableInput(Problem(what=what, file=str(file), line=number))
+        yield row
