@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gate.binding.families.catalogue import KERNELS
+from gate.binding.bind import module_file
+from gate.binding.families.catalogue import launches_of
 from gate.binding.families.kernel import Part, Refusal
-from gate.binding.families.ledger import SHAPES
 from gate.contracts.calls import PROVIDERS
 from gate.contracts.check import Finding, State
 from gate.contracts.source import Parameter, parameters
@@ -67,7 +67,7 @@ def check_recipes(shapes: Iterable[tuple[str, str, Mapping[str, Any]]], root: Pa
     Shapes whose launches take the same names are checked once; those that FlyDSL refuses are not launched.
     """
     names, seen = Names(), set[tuple[str, str, str]]()
-    for op, part in _launches(shapes):
+    for op, part in _launches(shapes, root):
         for finding in _part(op, part, root, names):
             key = (finding.op, finding.state, finding.what)
             if key not in seen:
@@ -75,16 +75,14 @@ def check_recipes(shapes: Iterable[tuple[str, str, Mapping[str, Any]]], root: Pa
                 yield finding
 
 
-def _launches(shapes: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[tuple[str, Part]]:
+def _launches(shapes: Iterable[tuple[str, str, Mapping[str, Any]]], root: Path) -> Iterator[tuple[str, Part]]:
     seen = set[tuple[str, ...]]()
     for op, dtype, args in shapes:
-        if op not in SHAPES:
-            continue
         try:
-            kernel, element, constants = SHAPES[op](dtype, args)
+            parts, constants = launches_of(op, dtype, args, root)
         except Refusal:
             continue
-        for part in () if constants.get("weights") in UNBOUND else KERNELS[kernel].parts(element, constants):
+        for part in () if constants.get("weights") in UNBOUND else parts:
             key = (op, *part.modules, *part.builders, *part.launchers, *part.values)
             if key not in seen:
                 seen.add(key)
@@ -92,7 +90,7 @@ def _launches(shapes: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[
 
 
 def _part(op: str, part: Part, root: Path, names: Names) -> Iterator[Finding]:
-    path = _file(root, part.modules)
+    path = module_file(root, part.modules)
     wanted = part.builders or part.launchers
     if path is None:
         yield _finding(op, "missing_module", f"there is no {part.modules[0]}", part.modules[0].replace(".", "/"))
@@ -161,19 +159,6 @@ def _launchers(
 
 def _takes_stream(node: ast.FunctionDef) -> bool:
     return any(item.arg == "stream" for item in (*node.args.args, *node.args.kwonlyargs))
-
-
-def _file(root: Path, modules: tuple[str, ...]) -> Path | None:
-    """The file of a module where the binding would find it: by its place, else by its name if one file has it."""
-    for name in modules:
-        path = root.joinpath(*name.split(".")).with_suffix(".py")
-        if path.is_file():
-            return path
-    for name in modules:
-        found = sorted(root.glob(f"kernels/**/{name.rpartition('.')[2]}.py"))
-        if len(found) == 1:
-            return found[0]
-    return None
 
 
 def _finding(op: str, state: State, what: str, where: str) -> Finding:
