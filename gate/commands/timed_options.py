@@ -40,7 +40,7 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
         click.option("--watchdog", type=float, default=default["watchdog"], help="Stretches all time limits."),
         click.option("--drift", type=click.FloatRange(0.001), default=default["drift"], help="Stop at this canary."),
-        click.option("--minutes", type=click.FloatRange(min=0.01), help="Measure so long; --resume goes on later."),
+        click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Measure so long; --resume goes on."),
         click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
         click.option("--code/--no-code", default=True, help="Compile the candidate for gfx950 too, as evidence."),
         click.option("--publish", is_flag=True, help="Post the decision to GitHub when it is made."),

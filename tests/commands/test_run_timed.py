@@ -138,7 +138,7 @@ def test_a_head_alone_tells_its_standing_and_is_no_verdict(ledgers: Path, tmp_pa
 
 def test_the_time_that_was_granted_ends_it_and_resume_goes_on(ledgers: Path, slow: Path, tmp_path: Path) -> None:
     argv = rig.arguments(ledgers, tmp_path, head=SLOW)
-    code, _ = rig.call([*argv, "--minutes", "0.01"])
+    code, _ = rig.call([*argv, "--minutes", "0.0001"])
     assert code == 2
     decision = rig.decision(tmp_path)
     assert decision["gate"] == "no_verdict" and decision["reasons"][0] == "not_finished"
@@ -360,7 +360,7 @@ def test_the_manifests_say_how_the_time_was_spent_also_of_a_run_that_broke_off(
         assert 0 < told["timed_gpu_s"] < told["token_held_s"] < told["wall_s"]
         assert told["missing"] == []
     argv = rig.arguments(ledgers, tmp_path, head=SLOW)
-    rig.call([*argv, "--minutes", "0.01"])
+    rig.call([*argv, "--minutes", "0.0001"])
     first = json.loads((tmp_path / "replay" / "manifest.json").read_text())
     assert first["wall_s"] > 0 and first["missing"]
     rig.call([*argv, "--resume"])
