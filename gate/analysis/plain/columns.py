@@ -55,11 +55,12 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     def rows(self, chosen: Places) -> list[Measured]:
         """Chosen rows of plain kinds, and all the others, as records in the order in which they came."""
-        found = list(map(self._row, chosen.tolist())) + list(self.rest)
+        found = list(map(self.row, chosen.tolist())) + list(self.rest)
         order = np.argsort(np.concatenate([self.line[chosen], self.rest_line]), kind="stable")
         return [found[index] for index in order.tolist()]
 
-    def _row(self, index: int) -> Measured:
+    def row(self, index: int) -> Measured:
+        """A row of a plain kind as a record."""
         values = (None if math.isnan(value) else value for value in self.numbers[index].tolist())
         numbers: dict[str, Any] = dict(zip(NUMBERS, values, strict=True))
         shape_id = f"{PREFIX}{int(self.keys[index]):016x}"

@@ -12,10 +12,11 @@ from gate.analysis import summary, verdicts
 from gate.analysis.controls import Controls
 from gate.analysis.estimate import strata
 from gate.analysis.findings import DIGITS
+from gate.analysis.plain.classified import classified
 from gate.analysis.plain.columns import Places
 from gate.analysis.plain.group import Group, logs
 from gate.analysis.plain.sides import Side, of_pairs
-from gate.analysis.rows import is_hot, moved_detail
+from gate.analysis.rows import moved_detail
 from gate.analysis.student import Floats
 from gate.model.decision import RowFinding, Verdict
 from gate.model.outcome import Measured
@@ -45,7 +46,6 @@ def findings(
     told = _rulings(group, found, base=base, head=head, policy=policy, controls=controls)
     kinds = head.columns.kinds
     detail = moved_detail(controls.shifts.get(group.matrix.op_type, 0.0))
-    below = policy.classify.profile_below
     columns = (
         mine,
         told,
@@ -56,12 +56,10 @@ def findings(
         _rounded(group.candidate.head_us.tolist()),
         _rounded(group.speedup.tolist()),
         [group.rivals[number] for number in group.best.tolist()],
-        _evidence(group),
+        classified(group, mine, head=head, policy=policy),
         [kinds[number].timing_method for number in head.kind(group.candidate.head).tolist()],
         found.ceiling.tolist(),
         (found.shift != 0).tolist(),
-        (group.speedup < below).tolist(),
-        [is_hot(shape, policy) for shape in mine],
     )
     provider = group.matrix.candidate_provider
     return [
@@ -80,10 +78,11 @@ def findings(
             mde=mde,
             base_us=base_us,
             head_us=head_us,
-            classification="ok",
-            evidence=evidence,
+            classification=None if category is None else category.name,
+            evidence="" if category is None else category.evidence,
+            likely_fix="" if category is None else category.likely_fix,
             hot=hot,
-            profile=hot and behind,
+            profile=profile,
             weight=shape.weight.value,
             speedup_vs_best=speedup,
             best_baseline=rival,
@@ -103,12 +102,10 @@ def findings(
             head_us,
             speedup,
             rival,
-            evidence,
+            (category, hot, profile),
             method,
             ceiling,
             moved,
-            behind,
-            hot,
         ) in zip(*columns, strict=True)
     ]
 
@@ -205,17 +202,6 @@ _RULINGS: tuple[Ruled, ...] = (
     lambda how: ("unchanged", ("within_noise", *how)),
     lambda how: ("inconclusive", ("above_noise", *how)),
 )
-
-
-def _evidence(group: Group) -> list[str]:
-    rival_us = np.stack([other.head_us for other in group.others])[group.best, np.arange(len(group.index))]
-    names = [group.rivals[number] for number in group.best.tolist()]
-    return [
-        f"{mine:.4g} us against {theirs:.4g} us of {name} ({speedup:.2f}x)"
-        for mine, theirs, name, speedup in zip(
-            group.candidate.head_us.tolist(), rival_us.tolist(), names, group.speedup.tolist(), strict=True
-        )
-    ]
 
 
 def _each(function: Callable[[float], float], values: Floats) -> Floats:

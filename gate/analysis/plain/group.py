@@ -135,12 +135,12 @@ def _standing(matrix: Matrix, rivals: tuple[str, ...], index: Places, arms: Sequ
 
 
 def _calm(found: Group, base: Side, head: Side, policy: Policy) -> Mask:
-    """Shapes that are ok: as fast as the best baseline, both of them stable."""
+    """Shapes whose candidate and best baseline are both stable."""
     spread = head.columns.of("p90_us") / head.columns.of("p10_us")
     rows = np.stack([other.head for other in found.others])[found.best, np.arange(len(found.index))]
     limit = 1 + policy.noise.unstable
     calm: Mask = (spread[found.candidate.head] <= limit) & (spread[rows] <= limit)
-    return calm & (found.speedup >= policy.classify.ok) & np.isfinite(found.speedup)
+    return calm & np.isfinite(found.speedup)
 
 
 def logs(values: Floats) -> Floats:
