@@ -71,15 +71,19 @@ def any_run(seed: int) -> MeasuredResults:
     rng = random.Random(seed)
     every = rng.choice([1.0, 1.0, 1.2, 0.7])
     session = rng.choice(["one", "one", "two", None])
+    method = rng.choice(["graph_slope", "graph_slope", "graph_slope", "cudagraph", "eager_event"])
     rows = []
     for index, one in enumerate(SHAPES):
         behind = rng.choice([1.0, 1.0, 1.0, 1.1, 1.25, 3.0])
         for name, factor in {"flydsl": behind, **build.RIVALS}.items():
             time = build.TIMES[index % len(build.TIMES)] * factor * every * (1 + rng.gauss(0, 0.02))
-            rows.append(row(one, name, time, session_id=session))
-    for _ in range(rng.randrange(7)):
-        where, field = rng.randrange(len(rows)), rng.choice(sorted(CHANGES))
-        changed = msgspec.structs.replace(rows[where], **{field: rng.choice(CHANGES[field])})
+            rows.append(row(one, name, time, session_id=session, timing_method=method))
+    for _ in range(rng.choice([0, 3, 6, 20])):
+        where, field = rng.randrange(len(rows)), rng.choice([*sorted(CHANGES), "scale", "spread"])
+        if field in ("scale", "spread"):
+            changed = stretched(rows[where], rng, at_once=field == "scale")
+        else:
+            changed = msgspec.structs.replace(rows[where], **{field: rng.choice(CHANGES[field])})
         if rng.random() < 0.5:
             rows[where] = changed
         else:
@@ -92,6 +96,16 @@ def any_run(seed: int) -> MeasuredResults:
     provider = rng.choice([None, "aiter"])
     line = Problem(what="refused", file="x.jsonl", line=3, shape_id=refused, provider=provider)
     return MeasuredResults(outcomes=measured(rows), problems=(line,) if refused else ())
+
+
+def stretched(row: Outcome, rng: random.Random, *, at_once: bool) -> Outcome:
+    """All times of a row in another unit or below the hardware's bound; or its quantiles further apart."""
+    if row.median_us is None:
+        return row
+    factor = rng.choice([1000.0, 0.001, 0.0001, 0.4, 1.3])
+    low, high = (factor * 0.99, factor * 1.01) if at_once else (0.9, 1.15)
+    time = row.median_us * (factor if at_once else 1.0)
+    return msgspec.structs.replace(row, median_us=time, p10_us=row.median_us * low, p90_us=row.median_us * high)
 
 
 def measured(rows: list[Outcome]) -> tuple[Measured, ...]:
@@ -141,6 +155,40 @@ def test_the_same_bytes_with_waivers_code_and_confirmation(one: int, two: int) -
     code = {SHAPES[3].shape_id: CodeEvidence(compile_key="k", verdict="warn", findings=("spills",))}
     base, head = any_run(one), any_run(two)
     assert same(*both(base, head, waivers=waivers, code=code, confirm=(base, head)))
+
+
+def oddities(row: Measured) -> list[Measured]:
+    """The row with each single change, and with its times in other units or further apart."""
+    assert row.median_us is not None
+    changed = [msgspec.structs.replace(row, **{field: value}) for field, values in CHANGES.items() for value in values]
+    for factor in (1000.0, 0.001, 0.0001, 0.4, 1.4):
+        time = row.median_us * factor
+        changed.append(msgspec.structs.replace(row, median_us=time, p10_us=time * 0.99, p90_us=time * 1.01))
+    for low, high in ((0.8, 1.1), (0.95, 1.16), (0.9, 1.2)):
+        changed.append(msgspec.structs.replace(row, p10_us=row.median_us * low, p90_us=row.median_us * high))
+    return changed
+
+
+@pytest.mark.parametrize("side", ["base", "head", "both"])
+@pytest.mark.parametrize("provider", ["flydsl", "aiter", "pytorch"])
+def test_every_single_oddity_gives_the_same_bytes(side: str, provider: str) -> None:
+    runs = {"base": plain_run(1), "head": plain_run(2)}
+    at = next(number for number, one in enumerate(runs["base"].outcomes) if one.provider == provider)
+    base, head = (oddities(run.outcomes[at]) for run in runs.values())
+    for was, now in zip(base, head, strict=True):
+        given = {
+            "base": replaced(runs["base"], at, was if side != "head" else None),
+            "head": replaced(runs["head"], at, now if side != "base" else None),
+        }
+        by_row, by_column = both(given["base"], given["head"])
+        assert same(by_row, by_column), (was, now)
+
+
+def replaced(run: MeasuredResults, at: int, row: Measured | None) -> MeasuredResults:
+    """The run with one row replaced, if there is one to take its place."""
+    if row is None:
+        return run
+    return MeasuredResults(outcomes=(*run.outcomes[:at], row, *run.outcomes[at + 1 :]))
 
 
 @RULES
