@@ -69,7 +69,8 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     finally:
         if lock is not None:
             os.close(lock)
-    return _read(request, watch, ran, version=tools.version(watch, environment), record=code.get(key or ""))
+    version = tools.version(watch, environment)
+    return _read(request, watch, ran, commit=arm.commit, version=version, record=code.get(key or ""))
 
 
 def _absolute(python: str) -> str:
@@ -94,7 +95,13 @@ def _repro(request: Request, arm: ArmSpec, environment: Mapping[str, str]) -> re
 
 
 def _read(
-    request: Request, watch: tools.Watch, ran: tools.Ran, *, version: str, record: CodegenRecord | None
+    request: Request,
+    watch: tools.Watch,
+    ran: tools.Ran,
+    *,
+    commit: str | None,
+    version: str,
+    record: CodegenRecord | None,
 ) -> Diagnosis:
     out = request.out
     said = store.read_bytes(out / "stdout.txt").decode("utf-8", "replace")
@@ -113,7 +120,7 @@ def _read(
         op_type=request.shape.op_type,
         dtype=request.shape.dtype,
         args=dict(request.shape.args),
-        commit=_word(facts, "commit") or None,
+        commit=commit or _word(facts, "commit") or None,
         arch=_word(facts, "arch"),
         gpu=_word(facts, "gpu"),
         tool_version=version or _word(facts, "runtime"),

@@ -85,6 +85,11 @@ def test_one_kernel_from_script_to_diagnosis(tmp_path: Path, tool: Path) -> None
     assert check("diagnosis", file="diagnosis.json", data=data).problems == ()
 
 
+def test_the_arms_commit_is_the_diagnosis_commit(tmp_path: Path, tool: Path) -> None:
+    assert profiled(tmp_path, "--head", f"path={rig.ROOT},commit=c0ffee1") == 0
+    assert diagnosis(tmp_path / "out").commit == "c0ffee1"
+
+
 def test_the_script_runs_alone_with_the_same_interpreter(tmp_path: Path, tool: Path) -> None:
     profiled(tmp_path)
     script = tmp_path / "out" / "repro.py"
