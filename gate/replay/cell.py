@@ -79,6 +79,7 @@ class Cell:
         many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
         times = device.timed([many] * 4 + [one] * SINGLE_REPLAYS, flush=True)
+        integrity.require_finite(times)
         cold_us = slope_us(full_us=times[1:4], single_us=times[4:], launches=launches)
         for graph in (many, one):
             graph.close()
@@ -159,11 +160,18 @@ class Cell:
         return integrity.wrong_nodes(full=full, single=one, launches=self.plan.launches, eager=self.profiled)
 
     def visit(self, method: str, *, replays: int = REPLAYS) -> Visit:
-        """One visit with the named method: `graph_slope`, of so many counted replays, or the legacy `cudagraph`."""
+        """One visit with the named method: `graph_slope`, of so many counted replays, or the legacy `cudagraph`.
+
+        Raises integrity.Ended where the clock gives no numbers.
+        """
         assert self.plan is not None
+        full, single = self.graphs
         if method == "cudagraph":
-            return visit_one_launch(self.device, single=self.graphs[1])
-        return visit_slope(self.device, full=self.graphs[0], single=self.graphs[1], plan=self.plan, replays=replays)
+            found = visit_one_launch(self.device, single=single)
+        else:
+            found = visit_slope(self.device, full=full, single=single, plan=self.plan, replays=replays)
+        integrity.require_finite([*found.full_us, *found.single_us, found.gpu_us])
+        return found
 
     def finish(self, times_us: Sequence[float], *, slope: bool) -> dict[str, Any]:
         """Checks 4, 5, 6 and 8 after timing, and the eager view (median us of a few dozen calls)."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gate.replay.chips import MIB, Chip
-from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, Run
+from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, OutOfMemory, Run
 from gate.replay.memory_sim import SimMemory
 
 
@@ -22,7 +22,8 @@ from gate.replay.memory_sim import SimMemory
 class SimOptions:
     """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
 
-    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated. With `lends`
+    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated; after
+    `canaries` of them no process can take one. With `lends`
     0 no memory can be shared between processes, with -1 whoever tries dies, as of a broken driver. While the file
     `gone` exists, every process fails at every command.
     """
@@ -37,6 +38,7 @@ class SimOptions:
     warm: float = 0.5
     drift: float = 0.0
     drift_after: int = 1_000_000
+    canaries: int = 1_000_000
     gone: str = ""
     lends: int = 1
 
@@ -210,6 +212,8 @@ class SimDevice(SimMemory):
         self._there()
         del warm
         self._canaries += 1
+        if self._canaries > self.options.canaries:
+            raise OutOfMemory("no room for the canary")
         slow = 1.0 + (self.options.drift if self._canaries > self.options.drift_after else 0.0)
         return {"spin": 100.0 * slow, "copy": 120.0 * slow}
 

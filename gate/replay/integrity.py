@@ -50,6 +50,14 @@ class Finding:
         return {"code": self.code, "status": self.status, "text": self.text}
 
 
+class Ended(Exception):
+    """A finding after which nothing more can be asked of the arm."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.text)
+        self.finding = finding
+
+
 def executed_in_capture(changed: Mapping[str, int]) -> Finding | None:
     """Check 1. `changed`: elements of each output or workspace that changed while the graph was only recorded."""
     touched = {name: count for name, count in changed.items() if count}
@@ -169,6 +177,14 @@ def canary_drift(first: Mapping[str, float], now: Mapping[str, float], limit: fl
         if after is not None and before > 0 and abs(after / before - 1.0) > limit:
             return f"the {name} canary went from {before:.1f} to {after:.1f} us ({100 * (after / before - 1):+.1f}%)"
     return None
+
+
+def require_finite(values: Sequence[float]) -> None:
+    """Check 8, at once: no ring can be planned for, and no mean taken of, what is no number. Raises Ended."""
+    bad = [value for value in values if not math.isfinite(value)]
+    if bad:
+        text = f"{len(bad)} of {len(values)} times are no numbers: {bad[0]}"
+        raise Ended(Finding(code="invalid_time", status=FAILED, text=text))
 
 
 def invalid_time(values: Sequence[float]) -> Finding | None:

@@ -80,14 +80,13 @@ def throttled(before: Reading, after: Reading) -> str | None:
 def unsettled(found: Mapping[int, Mapping[Any, Sequence[float]]]) -> list[int]:
     """The first blocks that all arms together took at another pace than the last one: clocks had not settled yet.
 
-    Which blocks these are depends on the arms' common pace alone, so that no difference between arms is chosen.
+    Which blocks these are depends on the arms' common pace alone, so that no difference between arms is chosen. An arm
+    with a mean that is not positive has no pace; integrity check 8 is its end.
     """
     blocks = [block for block, visits in found.items() if visits]
-    arms = set.intersection(*(set(found[block]) for block in blocks)) if blocks else set()
-    paces = [
-        statistics.fmean(math.log(statistics.fmean(found[block][arm])) for arm in arms) if arms else 0.0
-        for block in blocks
-    ]
+    means = [{arm: statistics.fmean(times) for arm, times in found[block].items()} for block in blocks]
+    arms = [arm for arm in (means[0] if means else ()) if all(mean.get(arm, 0.0) > 0 for mean in means)]
+    paces = [statistics.fmean(math.log(mean[arm]) for arm in arms) if arms else 0.0 for mean in means]
     early = itertools.takewhile(lambda place: abs(paces[place] - paces[-1]) > MOVED_LOG, range(len(blocks)))
     return [blocks[place] for place in early]
 

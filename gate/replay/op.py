@@ -131,7 +131,8 @@ class Op:
         try:
             self.outputs(case)
             self.bytes_moved(case)
-        except (KeyError, ValueError, TypeError) as error:
+            self.flops(case)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             return f"{self.name} cannot be built from args {dict(case.args)}: {type(error).__name__} {error}"
         return None
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any
 
 from gate.replay.op import Case, Tensors
@@ -112,7 +114,7 @@ class KernelAdapter(ProviderAdapter):
             return None
         try:
             return self.when(case)
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             return f"{self.provider} {self.op_type} cannot read args {dict(case.args)}: {type(error).__name__} {error}"
 
     def compile(self, case: Case) -> None:
@@ -139,6 +141,21 @@ class KernelAdapter(ProviderAdapter):
         return None if self.version is None else self.version()
 
 
+def told(adapter: ProviderAdapter, case: Case) -> dict[str, Any]:
+    """What a provider says of its kernel. Raises TypeError where a result row could not hold it."""
+    said: dict[str, tuple[Any, type | UnionType]] = {
+        "detail": (adapter.describe(case), str),
+        "commit": (adapter.commit(), str | None),
+        "allocation": (adapter.includes_allocation, bool),
+        "layout": (adapter.converts_layout(case), bool),
+        "jit": (adapter.includes_jit, bool),
+    }
+    for name, (value, kind) in said.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"the provider's {name} is {value!r}, which is no {getattr(kind, '__name__', kind)}")
+    return {name: value for name, (value, _) in said.items()}
+
+
 def kernel(*, op: str, provider: str, dtypes: Iterable[str], **data: Any) -> Callable[[Bind], KernelAdapter]:
     """Makes a provider out of a binding function `(case, tensors) -> launch`; `data` are KernelAdapter's fields."""
 
@@ -150,11 +167,18 @@ def kernel(*, op: str, provider: str, dtypes: Iterable[str], **data: Any) -> Cal
 
 
 def kernels_of(module: Any) -> dict[str, KernelAdapter]:
-    """The kernels that a provider module defines, by op; of a package, those of its modules."""
-    found = {item.op_type: item for item in vars(module).values() if isinstance(item, KernelAdapter)}
-    for info in pkgutil.iter_modules(getattr(module, "__path__", ())):
-        if not info.ispkg:
-            found |= kernels_of(importlib.import_module(f"{module.__name__}.{info.name}"))
+    """The kernels that a provider module defines, by op; of a package, those of its modules.
+
+    Raises TypeError where an op has two: which of them is measured must not depend on the order of files.
+    """
+    found: dict[str, KernelAdapter] = {}
+    modules = [info.name for info in pkgutil.iter_modules(getattr(module, "__path__", ())) if not info.ispkg]
+    below = (kernels_of(importlib.import_module(f"{module.__name__}.{name}")).values() for name in modules)
+    own = [item for item in vars(module).values() if isinstance(item, KernelAdapter)]
+    for item in itertools.chain(own, *below):
+        first = found.setdefault(item.op_type, item)
+        if first is not item:
+            raise TypeError(f"{module.__name__} has two {item.op_type} kernels, {first.name}, {item.name}")
     return found
 
 

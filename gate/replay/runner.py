@@ -44,13 +44,8 @@ def measure(
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
     places = _places(jobs, machines, settings)
-    shared = _Shared(
-        settings=settings,
-        journal=journal,
-        step=step,
-        session=session,
-        ready=threading.Barrier(max(len(places), 1)),
-    )
+    ready = threading.Barrier(max(len(places), 1))
+    shared = _Shared(settings=settings, journal=journal, step=step, session=session, ready=ready)
     lanes = [threading.Thread(target=shared.lane, args=place, daemon=True) for place in places]
     for lane in lanes:
         lane.start()
@@ -217,24 +212,28 @@ class _Shared:
         if machine.canary is None:
             return
         side = job.targets[0].arm.side
-        drift: str | None = None
         for attempt in range(CANARY_TRIES):
-            try:
-                crew.start([side])
-                with machine.token.hold():
-                    now = crew.ask(side, {"do": "canary"}).get("canary", {})
-            except SideLost as lost:
-                crew.bury(lost.side)
-                continue
-            machine.saw(now)
-            drift = integrity.canary_drift(machine.canary, now, self.settings.drift)
-            if drift is None:
-                return
-            if attempt + 1 < CANARY_TRIES and not self.settings.device.startswith("sim"):
+            if attempt and not self.settings.device.startswith("sim"):
                 time.sleep(CANARY_PAUSE_S)
-        if drift is not None:
-            self.session.stopped = self.session.stopped or f"the machine changed under the session: {drift}"
-            self.halt.set()
+            reason = self._changed(crew, machine, machine.canary, side)
+            if reason is None:
+                return
+        self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"
+        self.halt.set()
+
+    def _changed(self, crew: Crew, machine: Machine, first: dict[str, float], side: str) -> str | None:
+        """Why a canary does not say that the machine is as it was; one that cannot be measured says nothing of it."""
+        try:
+            crew.start([side])
+            with machine.token.hold():
+                reply = crew.ask(side, {"do": "canary"})
+        except SideLost as lost:
+            crew.bury(lost.side)
+            return f"the canary's worker died: {lost.death.reason}"
+        if reply["status"] != "ok":
+            return f"the canary fails: {reply['reason']}"
+        machine.saw(reply["canary"])
+        return integrity.canary_drift(first, reply["canary"], self.settings.drift)
 
 
 def _physical(gpu: str | None) -> int:

@@ -58,7 +58,7 @@ class Talk:
         if reply["status"] == "ok":
             return True
         result = self.results[arm]
-        result.fail(status=reply["status"], reason=reply["reason"])
+        result.fail(status=reply["status"], reason=reply["reason"], code=reply.get("code"))
         result.capture_error = reply.get("capture_error")
         if reply.get("fatal"):
             # The process's GPU context is lost; whoever shares it starts afresh.

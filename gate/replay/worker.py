@@ -22,9 +22,10 @@ from gate.replay import timer
 from gate.replay.cell import Cell
 from gate.replay.device import CaptureFailed, Device, DeviceError, NoRoom, OutOfMemory, open_device
 from gate.replay.environment import worker_environment
+from gate.replay.integrity import Ended
 from gate.replay.link import FILES_VARIABLE
 from gate.replay.op import Case, UnknownOp, load_op
-from gate.replay.provider import NoKernel, load_entrypoint
+from gate.replay.provider import NoKernel, load_entrypoint, told
 from gate.replay.timer import RingPlan
 
 Reply = dict[str, Any]
@@ -93,14 +94,9 @@ class Worker:
         if refusal is not None:
             return {"status": "unsupported", "reason": refusal}
         adapter.compile(case)
+        said = told(adapter, case)
         self.cells[message["arm"]] = Cell(device=self.gpu, adapter=adapter, op=op, case=case, seed=int(message["seed"]))
-        return {
-            "detail": adapter.describe(case),
-            "commit": adapter.commit(),
-            "allocation": adapter.includes_allocation,
-            "layout": adapter.converts_layout(case),
-            "jit": adapter.includes_jit,
-        }
+        return said
 
     def pilot(self, message: Reply) -> Reply:
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
@@ -192,6 +188,8 @@ def one_line(error: BaseException) -> str:
 
 def failure(error: BaseException) -> Reply:
     """The reply that an exception becomes: its status, one line, and whether this process is lost."""
+    if isinstance(error, Ended):
+        return {"status": error.finding.status, "reason": error.finding.text, "code": error.finding.code}
     if isinstance(error, NoKernel | UnknownOp):
         return {"status": "unsupported", "reason": str(error)}
     if isinstance(error, CaptureFailed):

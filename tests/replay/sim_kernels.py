@@ -294,6 +294,23 @@ def too_fast(case: Case, tensors: Tensors) -> Launch:
 
 
 @_kernel
+def timeless(case: Case, tensors: Tensors) -> Launch:
+    """Its times are no numbers."""
+    return lambda: launch_work(tensors, us=float("nan"))
+
+
+@_kernel
+def timeless_later(case: Case, tensors: Tensors) -> Launch:
+    """As `timeless`, but not before its ring is built; the pilot's copies are fewer."""
+    later = case.dim("M") == 4 and len(LATER) > 32
+    LATER.append(1)
+    return lambda: launch_work(tensors, us=float("nan") if later else US)
+
+
+LATER: list[int] = []
+
+
+@_kernel
 def lying_graph(case: Case, tensors: Tensors) -> Launch:
     """Replays in a third of the time that the profiler sees for one eager call."""
     device = current()
@@ -302,6 +319,22 @@ def lying_graph(case: Case, tensors: Tensors) -> Launch:
         launch_work(tensors, us=30.0 if device._recording is not None else 90.0)
 
     return launch
+
+
+class Wordless(ProviderAdapter):
+    """Does all that it should, and calls itself 5."""
+
+    provider = "flydsl"
+    detail: Any = 5
+
+    def prepare(self, case: Case, tensors: Tensors) -> Any:
+        return tensors
+
+    def launch(self, state: Any) -> None:
+        launch_work(state)
+
+
+wordless = Wordless("rmsnorm")
 
 
 class Spaced(ProviderAdapter):

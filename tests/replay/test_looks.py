@@ -56,3 +56,9 @@ def test_a_pair_is_clean_when_more_blocks_could_not_make_it_a_finding() -> None:
     assert clearly_clean([[value * 1.001 for value in block] for block in base], base)
     assert not clearly_clean([[value * 1.03 for value in block] for block in base], base)
     assert not clearly_clean(base[:1], base[:1])
+
+
+def test_an_arm_whose_times_are_not_positive_has_no_pace() -> None:
+    found = {block: {"a": [level], "bad": [-1.0, 0.5]} for block, level in enumerate((349.0, 362.0, 363.0))}
+    assert unsettled(found) == [0]
+    assert unsettled({block: {"bad": [0.0]} for block in range(3)}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 from collections.abc import Iterator
@@ -113,3 +114,29 @@ def test_unknown_ops_are_told_from_broken_ones() -> None:
         load_op("nonesuch")
     with pytest.raises(UnknownOp, match="defines no ABSENT"):
         load_op("tests.replay.sim_kernels:ABSENT")
+
+
+def test_a_refusal_that_cannot_be_worked_out_is_a_refusal() -> None:
+    @kernel(op="scale", provider="triton", dtypes=("fp32",), when=lambda case: str(8 % case.dim("N")))
+    def divided(case: Case, tensors: dict[str, Any]) -> Any:
+        raise AssertionError
+
+    told = divided.supports(Case(shape_id="s", op_type="scale", dtype="fp32", args={"N": 0}, layout={}))
+    assert told is not None and "cannot read args {'N': 0}: ZeroDivisionError" in told
+
+
+def test_an_op_that_cannot_count_its_work_is_refused_before_it_is_measured() -> None:
+    case = Case(shape_id="s", op_type="rmsnorm", dtype="fp32", args={"M": 4, "N": 64}, layout={})
+    op = load_op("tests.replay.sim_kernels:OP")
+    assert op.refusal(case) is None
+    told = dataclasses.replace(op, flops=lambda case: 1.0 / 0).refusal(case)
+    assert told is not None and "ZeroDivisionError" in told
+
+
+def test_a_module_with_two_kernels_of_an_op_is_refused() -> None:
+    module = sys.modules[MODULE]
+    vars(module)["again"] = scale
+    assert adapter_from(module, "scale") is scale
+    vars(module)["other"] = dataclasses.replace(scale, name="other")
+    with pytest.raises(TypeError, match="has two scale kernels, scale, other"):
+        adapter_from(module, "scale")

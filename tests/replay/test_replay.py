@@ -183,6 +183,50 @@ def test_a_drifting_machine_stops_the_session_and_can_be_resumed(tmp_path: Path)
     assert "the machine changed" in str(found[-1].skip_reason)
 
 
+def test_a_canary_that_cannot_be_taken_stops_the_session_too(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(4))
+    code, stderr = rig.run(tmp_path, "--lanes", "1", sim=f"{rig.SIM},canaries=2")
+    assert code == 2 and "the canary fails: OutOfMemory: no room for the canary" in stderr
+    found = rig.by_provider(rig.rows(tmp_path), "flydsl")
+    assert [row.benchmark_status for row in found] == ["ok"] * 2 + ["skipped"] * 2
+
+
+@pytest.mark.parametrize("method", ["graph_slope", "cudagraph"])
+def test_times_below_zero_cost_their_rows_and_not_the_run(tmp_path: Path, method: str) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(2))
+    code, stderr = rig.run(tmp_path, *BASE, "--method", method, sim="memory=64,l2=0.05,noise=30")
+    assert code == 2 and "no row is ok" in stderr and "Traceback" not in stderr
+    found = [row for row in rig.rows(tmp_path) if row.provider != "ck"]
+    assert [row.benchmark_status for row in found] == ["failed"] * 4
+    assert all(row.median_us is None and "invalid_time" in str(row.skip_reason) for row in found)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "words"),
+    [
+        ("timeless", "invalid_time: 7 of 7 times are no numbers: nan"),
+        ("timeless_later", "invalid_time: 2 of 5 times are no numbers: nan"),
+        ("wordless", "TypeError: the provider's detail is 5, which is no str"),
+    ],
+)
+def test_what_no_row_could_hold_costs_its_own_row_only(tmp_path: Path, candidate: str, words: str) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate=candidate)
+    code, stderr = rig.run(tmp_path, *BASE)
+    assert code == 0, stderr
+    (row,) = rig.by_provider(rig.rows(tmp_path), "flydsl")
+    assert row.benchmark_status == "failed" and row.median_us is None
+    assert words in str(row.skip_reason)
+    assert rig.by_provider(rig.rows(tmp_path), "triton")[0].benchmark_status == "ok"
+
+
+def test_a_shape_whose_op_has_no_matrix_is_told_before_anything_runs(tmp_path: Path) -> None:
+    ledger = [*rig.shapes(1), rig.make_shape(op_type="softmax", dtype="fp32", args={"M": 4, "N": 64})]
+    rig.write_inputs(tmp_path, ledger=ledger)
+    code, stderr = rig.run(tmp_path)
+    assert code == 2 and "is of op softmax, which no matrix is for" in stderr
+    assert len(stderr.strip().splitlines()) == 1
+
+
 def test_shapes_are_shared_out_over_gpus(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(8))
     assert rig.run(tmp_path, *BASE, "--gpus", "2", "--lanes", "1")[0] == 0
