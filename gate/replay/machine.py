@@ -94,9 +94,15 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
 
 
 def lock_gpu(gpu: str | None) -> int:
-    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput."""
+    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput.
+
+    The file is opened to read only: whoever ran first owns it, and no other user may write to it.
+    """
     path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{gpu or 0}.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

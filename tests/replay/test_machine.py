@@ -55,6 +55,21 @@ def test_a_gpu_is_held_by_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     os.close(other)
 
 
+def test_a_lock_that_another_user_made_can_still_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    opened = os.open
+
+    def guarded(path: Path, flags: int, mode: int = 0o777) -> int:
+        # As the kernel does in a sticky folder with fs.protected_regular set.
+        if path.exists() and flags & (os.O_RDWR | os.O_CREAT):
+            raise PermissionError
+        return opened(path, flags, mode)
+
+    os.close(machine.lock_gpu("0"))
+    monkeypatch.setattr(machine.os, "open", guarded)
+    os.close(machine.lock_gpu("0"))
+
+
 def card(folder: Path, number: int, vendor: str) -> Path:
     device = folder / f"card{number}" / "device"
     (device / "hwmon" / "hwmon3").mkdir(parents=True)
