@@ -26,6 +26,14 @@ def test_every_op_of_pytorch_has_one() -> None:
     assert told.startswith("torch.compile(mode='max-autotune-no-cudagraphs', dynamic=False) of ")
 
 
+def test_what_the_eager_kernel_does_beforehand_is_told_as_part_of_the_call() -> None:
+    case = case_for("preshuffle_gemm", "fp8", M=4, N=24, K=40)
+    adapter = load_entrypoint(f"{MODULE}:preshuffle_gemm", "preshuffle_gemm")
+    assert "weights made bf16 in the call" in adapter.describe(case) and adapter.converts_layout(case)
+    plain = case_for("gemm", "bf16", M=4, N=24, K=40)
+    assert not load_entrypoint(f"{MODULE}:gemm", "gemm").converts_layout(plain)
+
+
 def test_an_op_that_pytorch_lacks_is_no_kernel() -> None:
     with pytest.raises(NoKernel, match="no attribute nonesuch"):
         load_entrypoint(f"{MODULE}:nonesuch", "nonesuch")

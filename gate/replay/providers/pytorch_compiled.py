@@ -15,6 +15,7 @@ from gate.replay.provider import NoKernel, ProviderAdapter, adapter_from
 MODE = "max-autotune-no-cudagraphs"
 # One function is compiled for every shape of a session; torch gives up compiling after 8 by default.
 SHAPES = 1 << 20
+BEFOREHAND, IN_CALL = "beforehand", "in the call"
 
 
 class Compiled(ProviderAdapter):
@@ -35,7 +36,12 @@ class Compiled(ProviderAdapter):
         return self.eager.supports(case)
 
     def describe(self, case: Case) -> str:
-        return f"torch.compile(mode={MODE!r}, dynamic=False) of {self.eager.describe(case)}"
+        # The eager kernel's `prepare` is compiled too, and so part of every call.
+        eager = self.eager.describe(case).replace(BEFOREHAND, IN_CALL)
+        return f"torch.compile(mode={MODE!r}, dynamic=False) of {eager}"
+
+    def converts_layout(self, case: Case) -> bool:
+        return self.eager.converts_layout(case) or BEFOREHAND in self.eager.describe(case)
 
     def commit(self) -> str | None:
         return self.eager.commit()
