@@ -62,6 +62,11 @@ def read_inputs(
         matrices={entry.op_type: entry for _, entry in chosen},
         hashes={path.parent.name + "/" + path.name: _sha256(path) for pair in pairs for path in pair},
     )
+    lost = next((shape for shape in inputs.shapes if shape.op_type not in inputs.matrices), None)
+    if lost is not None:
+        what = f"shape {lost.shape_id} is of op {lost.op_type}, which no matrix is for"
+        fix = "give each op its own ledger and matrix"
+        raise UnusableInput(Problem(what=what, file=str(ledger or ledgers), fix=fix))
     return with_candidate(with_entrypoints(inputs, entrypoints), candidate)
 
 
