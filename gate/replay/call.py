@@ -1,7 +1,8 @@
 """How a provider calls a function of a package that the gate does not hold: by its place and its arguments' names.
 
 `gate doctor --contracts` reads every call of `call` in the providers' sources and holds it against the function's
-signature in a checkout. So places are literal strings, arguments have literal names, and nothing is unpacked.
+signature in a checkout. So places are literal strings, arguments have literal names, and nothing is unpacked; of a
+table of calls the lines are read (see `gate.contracts.calls`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gate.replay.provider import NoKernel
@@ -26,6 +27,11 @@ def call(*places: str, **arguments: Any) -> functools.partial[Any]:
     """
     function = find(*places)
     return prepared(function, arguments, name=places[0])
+
+
+def listed(function: str, *, at: Sequence[str], given: Mapping[str, Any]) -> functools.partial[Any]:
+    """`call` for a line of a table, whose literals say what is called: the function, from the first of the modules."""
+    return call(*(f"{module}:{function}" for module in at), **given)
 
 
 def find(*places: str) -> Any:

@@ -28,6 +28,39 @@ def test_each_call_with_its_places_arguments_and_op() -> None:
     ]
 
 
+TABLE = """
+from functools import partial
+
+norm = partial(norm_kernel, at=("pkg.new", "pkg.old"), provider="p")
+rmsnorm = norm("rms", op="rmsnorm", takes="input weight")
+layernorm = norm_kernel("layer", at=("pkg.layer",), op="layernorm", takes="input bias")
+"""
+
+
+def test_each_line_of_a_table_is_a_call() -> None:
+    found = calls_of(TABLE, provider="p", file="p.py")
+    assert [(call.op, call.places, call.arguments, call.line) for call in found] == [
+        ("rmsnorm", ("pkg.new:rms", "pkg.old:rms"), ("input", "weight"), 5),
+        ("layernorm", ("pkg.layer:layer",), ("input", "bias"), 6),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ('norm("rms", ', "norm(NAME, "),
+        ('takes="input weight"', "takes=NAMES"),
+        ('("pkg.new", "pkg.old")', "PLACES"),
+        ('op="rmsnorm"', "op=OP"),
+        ("rmsnorm = norm(", "rmsnorm = another("),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused(was: str, now: str) -> None:
+    assert was in TABLE
+    with pytest.raises(Unreadable, match=r"p.py:5: a table's function, its op, takes and at must be literal"):
+        calls_of(TABLE.replace(was, now), provider="p", file="p.py")
+
+
 def test_a_function_of_that_name_from_elsewhere_is_none() -> None:
     assert calls_of(SOURCE.replace("gate.replay.call", "another.place"), provider="p", file="p.py") == []
 

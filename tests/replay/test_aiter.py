@@ -51,7 +51,7 @@ def test_each_binding_fits_its_op(
     seen = Seen()
     module = importlib.import_module(adapter.bind.__module__)
     common = importlib.import_module("gate.replay.providers.aiter.common")
-    for place in (module, common):
+    for place in (module, common, importlib.import_module("gate.replay.call")):
         for helper in ("call", "find"):
             if hasattr(place, helper):
                 monkeypatch.setattr(place, helper, getattr(seen, helper))
@@ -63,7 +63,8 @@ def test_each_binding_fits_its_op(
     for output, tensor in outputs.items():
         inside = output in (result or {}) or tensor.data_ptr() in handed
         assert inside or (name, op.name) == ("aiter_triton", "topk_gating_softmax"), f"{output} is nowhere"
-    assert adapter.includes_allocation == (result is not None) or op.name == "topk_gating_softmax"
+    # What a call returns it has allocated; one that returns nothing may have allocated intermediate values.
+    assert adapter.includes_allocation or result is None
 
 
 def test_every_kernel_calls_something_of_aiter() -> None:

@@ -126,6 +126,7 @@ def _latent(case: Case) -> str | None:
     provider="aiter",
     dtypes=("bf16", "fp8"),
     when=_latent,
+    includes_allocation=True,
     detail="aiter.mla.mla_decode_fwd without a work list: assembly kernel by heads and dtype, Triton reduction; it "
     "allocates its partial results",
 )

@@ -1,109 +1,11 @@
-"""AITER's compiled kernels over rows and elements: it chooses among its backends by N and dtype."""
+"""AITER's compiled kernels over rows and elements, beside the normalisations."""
 
 from __future__ import annotations
 
 from gate.replay.call import call
 from gate.replay.op import Case, Tensors
 from gate.replay.provider import Launch
-from gate.replay.providers.aiter.common import FLOATS, HALVES, aiter_kernel, float_arg, own_output, writes
-
-EPS = 1e-5
-BRANCH = "by N and dtype the kernel of module_rmsnorm_quant or the generic one, AITER's choice"
-
-
-@aiter_kernel(
-    op="rmsnorm", provider="aiter", dtypes=FLOATS, includes_allocation=True, detail=f"aiter.rms_norm: {BRANCH}"
-)
-def rmsnorm(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.rmsnorm:rms_norm",
-        input=tensors["x"],
-        weight=tensors["weight"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return own_output("out", made)
-
-
-@aiter_kernel(op="fused_add_rmsnorm", provider="aiter", dtypes=FLOATS, detail=f"rmsnorm2d_fwd_with_add: {BRANCH}")
-def fused_add_rmsnorm(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.rmsnorm:rmsnorm2d_fwd_with_add",
-        out=tensors["out"],
-        input=tensors["x"],
-        residual_in=tensors["residual"],
-        residual_out=tensors["residual_out"],
-        weight=tensors["weight"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return writes(made)
-
-
-@aiter_kernel(
-    op="rmsnorm_dynamicquant", provider="aiter", dtypes=HALVES, detail=f"rmsnorm2d_fwd_with_dynamicquant: {BRANCH}"
-)
-def rmsnorm_dynamicquant(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.rmsnorm:rmsnorm2d_fwd_with_dynamicquant",
-        out=tensors["out"],
-        input=tensors["x"],
-        yscale=tensors["scale"],
-        weight=tensors["weight"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return writes(made)
-
-
-@aiter_kernel(
-    op="rmsnorm_fused_add_dynamicquant",
-    provider="aiter",
-    dtypes=HALVES,
-    detail=f"rmsnorm2d_fwd_with_add_dynamicquant: {BRANCH}",
-)
-def rmsnorm_fused_add_dynamicquant(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.rmsnorm:rmsnorm2d_fwd_with_add_dynamicquant",
-        out=tensors["out"],
-        input=tensors["x"],
-        residual_in=tensors["residual"],
-        residual_out=tensors["residual_out"],
-        yscale=tensors["scale"],
-        weight=tensors["weight"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return writes(made)
-
-
-@aiter_kernel(
-    op="layernorm",
-    provider="aiter",
-    dtypes=HALVES,
-    includes_allocation=True,
-    detail="aiter.layernorm2d_fwd, module_norm (generated from Composable Kernel)",
-)
-def layernorm(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.norm:layernorm2d_fwd",
-        input=tensors["x"],
-        weight=tensors["weight"],
-        bias=tensors["bias"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return own_output("out", made)
-
-
-@aiter_kernel(op="layernorm_fused_add", provider="aiter", dtypes=HALVES, detail="layernorm2d_fwd_with_add, module_norm")
-def layernorm_fused_add(case: Case, tensors: Tensors) -> Launch:
-    made = call(
-        "aiter.ops.norm:layernorm2d_fwd_with_add",
-        out=tensors["out"],
-        input=tensors["x"],
-        residual_in=tensors["residual"],
-        residual_out=tensors["residual_out"],
-        weight=tensors["weight"],
-        bias=tensors["bias"],
-        epsilon=float_arg(case, "eps", EPS),
-    )
-    return writes(made)
+from gate.replay.providers.aiter.common import FLOATS, HALVES, aiter_kernel, own_output, writes
 
 
 @aiter_kernel(

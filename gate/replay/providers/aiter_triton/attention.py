@@ -44,6 +44,8 @@ def _paged(case: Case) -> str | None:
     provider="aiter_triton",
     dtypes=("bf16", "f16", "fp8"),
     when=_paged,
+    # Partitions of a long context have partial results.
+    includes_allocation=True,
     detail="attention.pa_decode.paged_attention_decode, one pass or partitions by context length; cache laid out as "
     "(pages, kv_heads, block_size, D) beforehand",
 )
@@ -72,6 +74,7 @@ def pa_decode(case: Case, tensors: Tensors) -> Launch:
     op="mla_decode",
     provider="aiter_triton",
     dtypes=("bf16", "fp8"),
+    includes_allocation=True,
     detail="attention.mla.mla_decode_fwd, split over the context and a reduction; pages of one token",
 )
 def mla_decode(case: Case, tensors: Tensors) -> Launch:
