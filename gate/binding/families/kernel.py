@@ -14,6 +14,11 @@ FLY_DTYPE: Mapping[str, str] = {"fp16": "f16", "fp32": "f32"}
 
 Tensor = list[Any]
 Constexprs = Mapping[str, Constexpr]
+# A ledger shape's dimensions, and the kernel that serves it: its name, its dtype and what is compiled in.
+Args = Mapping[str, Any]
+Found = tuple[str, str, dict[str, Constexpr]]
+FLOATS = ("bf16", "f16", "f32")
+HALVES = ("bf16", "f16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +69,11 @@ def positive(args: Mapping[str, Any], name: str) -> int:
 def element(dtype: str) -> str:
     """FlyDSL's word for an element type; ledgers also say fp16 and fp32."""
     return FLY_DTYPE.get(dtype, dtype)
+
+
+def among(dtype: str, allowed: tuple[str, ...]) -> str:
+    """FlyDSL's word for a dtype of the ledgers. Raises Refusal for one that is not allowed."""
+    name = element(dtype)
+    if name not in allowed:
+        raise Refusal(f"dtype {dtype}: the kernel is written for {', '.join(allowed)}")
+    return name

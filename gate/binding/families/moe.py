@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Part, Tensor
 
 SORTED = 512
@@ -177,10 +179,11 @@ PREFILL: dict[str, Constexpr] = {"tile_m": 64, "tile_n": 128, "tile_k": 128}
 NARROW: dict[str, Constexpr] = {"BM": 32, "TILE_N": 64, "TILE_K": 128}
 ROUTED: dict[str, Constexpr] = {"num_experts": 256, "topk": 8}
 
+_kernel = partial(Kernel, family="moe")
+
 KERNELS = (
-    Kernel(
+    _kernel(
         op_type="topk_gating_softmax",
-        family="moe",
         parts=_topk,
         occupancy_bound=True,
         cases=(
@@ -191,9 +194,8 @@ KERNELS = (
             ("f16", {"num_experts": 128, "topk": 6}),
         ),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_gemm",
-        family="moe",
         parts=_moe,
         cases=(
             ("fp8", {**V3, **DECODE}),
@@ -207,27 +209,23 @@ KERNELS = (
             ("fp8", {**V3, "weights": "mxfp4", "BM": 32}),
         ),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_blockscale",
-        family="moe",
         parts=_blockscale,
         cases=(("fp8", {**V3, **DECODE}), ("fp8", {**V3, **PREFILL})),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_gemm_a16",
-        family="moe",
         parts=_wide,
         cases=tuple(("bf16", {**V3, **NARROW, "w_dtype": weights}) for weights in ("mxfp4", "int4", "bf16")),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_gemm_grouped",
-        family="moe",
         parts=_grouped,
         cases=(("fp4", {"model_dim": 7168, "inter_dim": 2048}),),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_sorting",
-        family="moe",
         parts=_sorting,
         cases=(
             ("bf16", {**ROUTED, "path": "oneshot", "max_tokens": 16}),
@@ -237,9 +235,8 @@ KERNELS = (
             ("bf16", {**ROUTED, "path": "oneshot", "max_tokens": 16, "has_mask": True}),
         ),
     ),
-    Kernel(
+    _kernel(
         op_type="moe_reduction",
-        family="moe",
         parts=_reduction,
         occupancy_bound=True,
         cases=(

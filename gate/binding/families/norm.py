@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Part, Tensor
 
@@ -48,13 +47,18 @@ RMSNORM_BWD = "kernels.norm.rmsnorm_bwd_kernel"
 LAYERNORM = "kernels.norm.layernorm_kernel"
 
 
-def _ns(dtype: str, *sizes: int, **more: Constexpr) -> tuple[tuple[str, dict[str, Constexpr]], ...]:
+Cases = tuple[tuple[str, dict[str, Constexpr]], ...]
+
+
+def _ns(dtype: str, *sizes: int, **more: Constexpr) -> Cases:
     return tuple((dtype, {"N": n, **more}) for n in sizes)
 
 
-def _kernel(op_type: str, module: str, builder: str, **fields: Any) -> Kernel:
-    out = fields.pop("out", None)
-    return Kernel(op_type=op_type, parts=row_parts(module, builder, out=out), occupancy_bound=True, **fields)
+def _kernel(
+    op_type: str, module: str, builder: str, *, cases: Cases, family: str = "norm", out: str | None = None
+) -> Kernel:
+    parts = row_parts(module, builder, out=out)
+    return Kernel(op_type=op_type, family=family, parts=parts, cases=cases, occupancy_bound=True)
 
 
 NORMS = (
@@ -62,7 +66,6 @@ NORMS = (
         "rmsnorm",
         RMSNORM,
         "build_rmsnorm_module",
-        family="norm",
         cases=(
             *_ns("bf16", 512, 2048, 3001, 4096, 8192),
             *_ns("f16", 4096),
@@ -75,65 +78,48 @@ NORMS = (
         "rmsnorm_small_rows",
         RMSNORM,
         "_build_rmsnorm_large_m_small_n_module",
-        family="norm",
         cases=_ns("bf16", 128, 512),
     ),
     _kernel(
         "rmsnorm_fused_add",
         RMSNORM,
         "build_fused_add_rmsnorm_module",
-        family="norm",
         cases=(*_ns("bf16", 2048, 8192), *_ns("f32", 4096)),
     ),
-    _kernel("rmsnorm_bwd", RMSNORM_BWD, "build_rmsnorm_bwd_module", family="norm", cases=_ns("bf16", 3001, 4096)),
-    _kernel(
-        "rmsnorm_fused_add_bwd",
-        RMSNORM_BWD,
-        "build_fused_add_rmsnorm_bwd_module",
-        family="norm",
-        cases=_ns("bf16", 4096),
-    ),
-    _kernel(
-        "rmsnorm_bwd_two_stage",
-        RMSNORM_BWD,
-        "build_rmsnorm_bwd_two_stage_module",
-        family="norm",
-        cases=_ns("bf16", 4096, num_programs=PROGRAMS),
-    ),
-    _kernel(
-        "rmsnorm_fused_add_bwd_two_stage",
-        RMSNORM_BWD,
-        "build_fused_add_rmsnorm_bwd_two_stage_module",
-        family="norm",
-        cases=_ns("bf16", 4096, num_programs=PROGRAMS),
+    _kernel("rmsnorm_bwd", RMSNORM_BWD, "build_rmsnorm_bwd_module", cases=_ns("bf16", 3001, 4096)),
+    _kernel("rmsnorm_fused_add_bwd", RMSNORM_BWD, "build_fused_add_rmsnorm_bwd_module", cases=_ns("bf16", 4096)),
+    *(
+        _kernel(
+            f"rmsnorm{added}_bwd_two_stage",
+            RMSNORM_BWD,
+            f"build{added}_rmsnorm_bwd_two_stage_module",
+            cases=_ns("bf16", 4096, num_programs=PROGRAMS),
+        )
+        for added in ("", "_fused_add")
     ),
     _kernel(
         "layernorm",
         LAYERNORM,
         "build_layernorm_module",
-        family="norm",
         cases=(*_ns("bf16", 2048, 3001, 8192), *_ns("f32", 4096), *_ns("bf16", 4096, store_stats=True)),
     ),
-    _kernel("layernorm_bwd", LAYERNORM, "build_layernorm_bwd_module", family="norm", cases=_ns("bf16", 4096)),
+    _kernel("layernorm_bwd", LAYERNORM, "build_layernorm_bwd_module", cases=_ns("bf16", 4096)),
     _kernel(
         "layernorm_fused_add",
         LAYERNORM,
         "build_fused_add_layernorm_module",
-        family="norm",
         cases=_ns("bf16", 4096, 8192),
     ),
     _kernel(
         "softmax",
         "kernels.norm.softmax_kernel",
         "build_softmax_module",
-        family="norm",
         cases=(*_ns("bf16", 128, 4096, 16384), *_ns("f16", 4096), *_ns("f32", 1000, 8192)),
     ),
     _kernel(
         "softmax_bwd",
         "kernels.norm.softmax_bwd_kernel",
         "build_softmax_bwd_module",
-        family="norm",
         cases=(*_ns("bf16", 4096, 16384), *_ns("f32", 4096)),
     ),
 )

@@ -6,24 +6,28 @@ from gate.binding.families.kernel import ROWS, Constexpr, Constexprs, Kernel, Pa
 
 BLOCKS = 32
 ONE: Tensor = ["f32", [1]]
+SLIDING = ("kernels.attention.pa_decode_swa",)
 
 
 def _sliding(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     """Sliding-window decode: the partitions and the reduction that follows them, as one op."""
-    module = ("kernels.attention.pa_decode_swa",)
-    c = dict(constexprs)
-    reduced = {
-        "max_context_partition_num": c["max_context_partition_num"],
-        "query_seq_len": c["query_length"],
-        "query_group_size": c["query_group_size"],
-        "head_size": c["head_dim"],
+    values = {**constexprs, "query_input_dtype": dtype, "softmax_scale": int(constexprs["head_dim"]) ** -0.5}
+    return (
+        Part(modules=SLIDING, builders=("compile_pa_decode_sw",), values=values),
+        _reduction(dtype, constexprs, partitions="max_context_partition_num"),
+    )
+
+
+def _reduction(dtype: str, constexprs: Constexprs, *, partitions: str, **offers: str) -> Part:
+    """The reduction over the partitions, whose number is compiled in under the name `partitions`."""
+    values = {
+        "max_context_partition_num": constexprs[partitions],
+        "query_seq_len": constexprs["query_length"],
+        "query_group_size": constexprs["query_group_size"],
+        "head_size": constexprs["head_dim"],
         "output_dtype_str": dtype,
     }
-    values = {**c, "query_input_dtype": dtype, "softmax_scale": int(constexprs["head_dim"]) ** -0.5}
-    return (
-        Part(modules=module, builders=("compile_pa_decode_sw",), values=values),
-        Part(modules=module, builders=("compile_pa_decode_sw_reduce",), values=reduced),
-    )
+    return Part(modules=SLIDING, builders=("compile_pa_decode_sw_reduce",), values=values, offers=dict(offers))
 
 
 def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
@@ -46,27 +50,10 @@ def _tile(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
         "value_scale": scale,
     }
     values = {**c, "query_dtype": dtype, "softmax_scale": width**-0.5}
-    reduced = {
-        "max_context_partition_num": c["num_partitions"],
-        "query_seq_len": c["query_length"],
-        "query_group_size": c["query_group_size"],
-        "head_size": width,
-        "output_dtype_str": dtype,
-    }
-    kept = {"logits_dtype_str": dtype}
+    modules = ("kernels.attention.pa_decode_tile",)
     return (
-        Part(
-            modules=("kernels.attention.pa_decode_tile",),
-            builders=("compile_pa_decode_tile",),
-            values=values,
-            tensors=tensors,
-        ),
-        Part(
-            modules=("kernels.attention.pa_decode_swa",),
-            builders=("compile_pa_decode_sw_reduce",),
-            values=reduced,
-            offers=kept,
-        ),
+        Part(modules=modules, builders=("compile_pa_decode_tile",), values=values, tensors=tensors),
+        _reduction(dtype, c, partitions="num_partitions", logits_dtype_str=dtype),
     )
 
 
