@@ -56,6 +56,8 @@ def _capital(outcome: Outcome) -> str:
 
 def next_step(outcome: Outcome, findings: Sequence[RowFinding] = ()) -> str:
     """What to do, from the first reason that has an answer."""
+    if outcome.reasons[:1] == ("confirmed_regression",) and not any(f.ratio is not None for f in findings):
+        return "see in the page of the worst kernel what changed and mend it, or waive it with a reason and an expiry"
     if "mostly_inconclusive" in outcome.reasons and any(map(_code_changed, findings)):
         return _NEXT["no_time_measured"]
     if outcome.reasons == ("no_time_measured",) and not any(map(_code_changed, findings)):
@@ -77,19 +79,22 @@ def commands(findings: Sequence[RowFinding], policy: Policy, *, confirmed: int) 
 
 def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
     """Compile the worst kernel again, and show it beside the baseline's."""
-    worst = min(
-        (f for f in findings if f.code is not None and f.code.verdict in CODE_SEVERITY),
-        key=lambda f: (CODE_SEVERITY[f.code.verdict] if f.code else 0, f.op_type, f.shape_id),
-        default=None,
-    )
-    if worst is None or worst.code is None:
+    rows_of: dict[tuple[int, str], list[RowFinding]] = {}
+    for finding in findings:
+        if finding.code is not None and finding.code.verdict in CODE_SEVERITY:
+            kernel = CODE_SEVERITY[finding.code.verdict], finding.code.compile_key
+            rows_of.setdefault(kernel, []).append(finding)
+    if not rows_of:
         return ()
+    # As in the texts: of the worst verdict the kernel that most rows run.
+    kernel = min(rows_of, key=lambda one: (one[0], -len(rows_of[one]), one[1]))
+    worst = min(rows_of[kernel], key=lambda f: f.shape_id)
     again = ["gate", "run", "--op", worst.op_type, "--shape", worst.shape_id, "--out", "gate-again"]
     show = [
         "gate",
         "codegen",
         "show",
-        worst.code.compile_key,
+        kernel[1],
         "--base",
         "frozen_ledgers",
         "--head",

@@ -24,6 +24,8 @@ from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
+# Where a run keeps the assembly of its head, beside its results.
+COMPILED = "compiled"
 ARCHES = tuple(LDS)
 FILE = click.Path(path_type=Path, dir_okay=False)
 COMMAND_SECONDS = 20.0

@@ -15,7 +15,7 @@ from gate.codegen.compile import cached_isa
 from gate.codegen.diff import compare, compare_all
 from gate.codegen.loops import Loop, hot_loop
 from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
-from gate.commands.codegen_inputs import FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
+from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
 from gate.resources import templates_dir
@@ -53,7 +53,8 @@ def command(
 ) -> None:
     """Show one kernel: KEY is a compile key, or a part of one that names it alone.
 
-    The hot loop is read from the assembly in the user's cache; after the cache is emptied, record again.
+    The hot loop is read from the assembly that 'gate run' keeps beside its results, or from the user's cache. A stored
+    baseline holds numbers only: for its loop 'gate codegen record' with that flydsl once on this machine.
     """
     if (key is None) == (pages is None):
         raise WrongUsage(Problem(what="show needs exactly one of KEY and --pages", file=""))
@@ -61,11 +62,11 @@ def command(
     after = read_records(head, arch)
     limits = thresholds(codegen_policy(policy)[0])
     if pages is not None:
-        names = write_pages(compare_all(before, after, limits), pages, _kept())
+        names = write_pages(compare_all(before, after, limits), pages, _kept(base, head))
         click.echo(f"{len(names)} pages in {pages}", err=True)
         return
     name = chosen(key or "", {**before, **after})
-    view = view_of(compare(before.get(name), after.get(name), limits), _kept())
+    view = view_of(compare(before.get(name), after.get(name), limits), _kept(base, head))
     if html is not None:
         store.write_text(html, page(view))
         click.echo(f"written: {html}", err=True)
@@ -84,8 +85,9 @@ def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:
     raise WrongUsage(Problem(what=what, file="", fix="give more of the compile key"))
 
 
-def _kept() -> tuple[Path, ...]:
-    return (cache_home() / "codegen",)
+def _kept(*recorded: Path | None) -> tuple[Path, ...]:
+    """Where assembly may lie: beside the records of a run, and in the user's cache."""
+    return (*(folder.parent / COMPILED for folder in recorded if folder), cache_home() / "codegen")
 
 
 def write_pages(changes: Sequence[CodegenChange], folder: Path, assembly: Sequence[Path]) -> dict[str, str]:
@@ -133,7 +135,7 @@ def _loop_words(sides: Iterable[tuple[CodegenRecord | None, str | None, Loop | N
         if loop is not None:
             parts.append(f"{name}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
         elif text is None:
-            parts.append(f"{name}: the assembly is not in the cache, record it again")
+            parts.append(f"{name}: no assembly here; gate codegen record with that flydsl and kernels brings it")
         else:
             parts.append(f"{name}: no loop, straight code")
     return "; ".join(parts)

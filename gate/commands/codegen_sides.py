@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import OPS
 from gate.commands import machine_code
 from gate.commands.codegen_inputs import (
+    COMPILED,
     FOLDER,
     Kernels,
     cache_home,
@@ -25,7 +27,8 @@ from gate.commands.codegen_inputs import (
     python_of,
     read_records,
 )
-from gate.model.codegen import CodegenRecord
+from gate.commands.telling import say
+from gate.model.codegen import CodegenRecord, Toolchain
 from gate.model.decision import Command
 from gate.model.problem import Problem, WrongUsage
 
@@ -33,6 +36,7 @@ from gate.model.problem import Problem, WrongUsage
 BASE_FOLDER = "base_results"
 PATHS = ("kernels", "flydsl_checkout", "base", "base_checkout")
 HEAD_OPTIONS = ("python", "wheel", "kernels", "flydsl_checkout")
+SAME_SIDES = "base and head are the same kernels and the same flydsl, so nothing can differ"
 COMPILED_BASE = ("base_checkout", "base_python", "base_wheel")
 
 
@@ -142,6 +146,8 @@ def base_records(
     if isinstance(sides.base, Side):
         records, _ = compiled(work.distinct(), sides.base.kernels, sides.base.python, sides.limits)
         machine_code.write_records(out / BASE_FOLDER, records)
+        if _toolchains(records) == _toolchains(head.values()):
+            say(f"{SAME_SIDES}; for changed kernels name the records of the unchanged ones with --base", err=True)
         return {one.compile_key: one for one in records}
     arch = sides.limits["arch"]
     if sides.base is not None:
@@ -152,9 +158,13 @@ def base_records(
     return {key: one for key, one in found.items() if key in head}
 
 
+def _toolchains(records: Iterable[CodegenRecord]) -> set[Toolchain]:
+    return {msgspec.structs.replace(one.toolchain, kernels_commit=None) for one in records}
+
+
 def compiled_folder(out: Path) -> Path:
     """Where the assembly of head is kept."""
-    return out / "compiled"
+    return out / COMPILED
 
 
 def assembly_folders(out: Path) -> tuple[Path, ...]:
@@ -170,9 +180,12 @@ def repeating(commands: Iterable[Command], sides: Sides) -> tuple[Command, ...]:
 
 
 def _with_sides(command: Command, more: str, recorded: str | None) -> Command:
-    line = command.line
+    line, what = command.line, command.what
     if line.startswith("gate run "):
         line += more
     elif line.startswith("gate codegen show ") and recorded:
         line = line.replace("--base frozen_ledgers", f"--base {recorded}")
-    return Command(what=command.what, line=line)
+    names = sorted(set(re.findall(r'"\$([A-Z_]+)"', line)))
+    if names and line != command.line:
+        what += f"; {' and '.join(names)}: what this run was given"
+    return Command(what=what, line=line)

@@ -144,7 +144,7 @@ def finding(evidence: CodeEvidence) -> Safe:
     """The first sentences found, and how many more there are."""
     if not evidence.findings:
         return Safe("nothing to report")
-    parts = [escape(text, limit=160) for text in evidence.findings[:3]]
+    parts = [escape(text.rstrip("."), limit=160) for text in evidence.findings[:3]]
     if len(evidence.findings) > 3:
         parts.append(Safe(f"and {len(evidence.findings) - 3} more"))
     return joined("; ", parts)

@@ -8,6 +8,7 @@ import pytest
 from gate.model.decision import CodeEvidence, CodeSide
 from gate.model.outcome import Results
 from gate.model.policy import CodegenPolicy, Policy
+from gate.render import machine_code
 from tests.analysis import build
 
 LEDGER = build.ledger(4)
@@ -99,3 +100,16 @@ def test_code_findings_classify_a_row_with_and_without_a_time() -> None:
     assert found.classification == "flydsl_codegen_gap"
     assert found.evidence.startswith("7 registers spill; ")
     assert "nothing spills" in found.likely_fix
+
+
+def test_the_command_compiles_the_kernel_that_the_texts_call_worst() -> None:
+    first, *others = LEDGER.shapes
+    one = CodeEvidence(compile_key="a", verdict="fail", findings=("spills",), base=SIDE, head=SIDE)
+    three = msgspec.structs.replace(one, compile_key="z")
+    evidence = {first.shape_id: one, **{shape.shape_id: three for shape in others}}
+    decision = build.decide(LEDGER, run(), run(), code=evidence)
+    assert [machine_code.kernels(decision)[0].evidence.compile_key] == ["z"]
+    again, show = decision.commands
+    assert min(shape.shape_id for shape in others) in again.line
+    assert " z " in show.line
+    assert "page of the worst kernel" in decision.next_step

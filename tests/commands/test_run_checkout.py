@@ -87,7 +87,7 @@ def test_a_changed_kernel_has_a_page_and_a_recorded_base_says_the_same(ledgers: 
     assert {one["verdict"] for one in code_of(now)} == {"warn"}
     (page,) = pages
     assert not Path(page).is_absolute() and KEY in (now / page).read_text()
-    assert "not in the cache" not in (now / page).read_text()
+    assert "no assembly here" not in (now / page).read_text()
     assert f"; see <code>{page}</code>" in (now / "comment.md").read_text()
     text = (now / "decision.json").read_text()
     assert str(tmp_path) not in text
