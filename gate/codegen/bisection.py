@@ -29,6 +29,42 @@ class Skip(Exception):
     """Raised for a version that cannot be measured; the message says why."""
 
 
+class _Search:
+    """The versions that were measured so far; the search narrows a bracket between two of them."""
+
+    def __init__(self, versions: Sequence[str], signature: Callable[[str], tuple[object, str]]) -> None:
+        self.versions, self.signature, self.last = versions, signature, len(versions) - 1
+        self.steps: list[Step] = []
+        self.seen: dict[int, object] = {}
+
+    def measure(self, index: int) -> bool:
+        """Whether the version could be measured. Raises Skip where an end cannot."""
+        version = self.versions[index]
+        try:
+            self.seen[index], words = self.signature(version)
+        except Skip as reason:
+            if index in (0, self.last):
+                raise
+            self.steps.append(Step(version=version, state="skipped", words=str(reason)))
+            return False
+        like = "as the first" if self.seen[index] == self.seen[0] else _later(self.seen, index, self.last)
+        self.steps.append(Step(version=version, state=like, words=words))
+        return True
+
+    def narrowed(self) -> tuple[int, int]:
+        """The places of the last version like the first one and of the next measured one, which differs."""
+        low, high, skipped = 0, self.last, set[int]()
+        while inside := [index for index in range(low + 1, high) if index not in skipped]:
+            middle = min(inside, key=lambda index: abs(2 * index - low - high))
+            if not self.measure(middle):
+                skipped.add(middle)
+            elif self.seen[middle] == self.seen[0]:
+                low = middle
+            else:
+                high = middle
+        return low, high
+
+
 def bisect(versions: Sequence[str], signature: Callable[[str], tuple[object, str]]) -> Bisected:
     """Search `versions`, oldest first, for the first whose signature is not that of the first version.
 
@@ -37,48 +73,21 @@ def bisect(versions: Sequence[str], signature: Callable[[str], tuple[object, str
     neighbours of the answer are measured, and the confidence says what is left open. Raises Skip when an end cannot
     be measured.
     """
-    steps: list[Step] = []
-    seen: dict[int, object] = {}
-
-    def measure(index: int) -> bool:
-        try:
-            seen[index], words = signature(versions[index])
-        except Skip as reason:
-            if index in (0, len(versions) - 1):
-                raise
-            steps.append(Step(version=versions[index], state="skipped", words=str(reason)))
-            return False
-        like = "as the first" if seen[index] == seen[0] else _later(seen, index, len(versions) - 1)
-        steps.append(Step(version=versions[index], state=like, words=words))
-        return True
-
-    low, high = 0, len(versions) - 1
-    measure(low)
-    measure(high)
-    if seen[low] == seen[high]:
-        confidence = "the first and the last version give the same code; what lies between was not searched"
-        return Bisected(
-            last_same=versions[high], first_changed=None, between=(), steps=tuple(steps), confidence=confidence
-        )
-    skipped: set[int] = set()
-    while True:
-        inside = [index for index in range(low + 1, high) if index not in skipped]
-        if not inside:
-            break
-        middle = min(inside, key=lambda index: abs(2 * index - low - high))
-        if not measure(middle):
-            skipped.add(middle)
-        elif seen[middle] == seen[0]:
-            low = middle
-        else:
-            high = middle
+    search = _Search(versions, signature)
+    search.measure(0)
+    search.measure(search.last)
+    seen, steps = search.seen, search.steps
+    if seen[0] == seen[search.last]:
+        told = "the first and the last version give the same code; what lies between was not searched"
+        return Bisected(last_same=versions[-1], first_changed=None, between=(), steps=tuple(steps), confidence=told)
+    low, high = search.narrowed()
     between = tuple(versions[low + 1 : high])
     return Bisected(
         last_same=versions[low],
         first_changed=versions[high],
         between=between,
         steps=tuple(steps),
-        confidence=_confidence(between, whole=seen[high] == seen[len(versions) - 1]),
+        confidence=_confidence(between, whole=seen[high] == seen[search.last]),
     )
 
 

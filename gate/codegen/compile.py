@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -52,30 +52,35 @@ def compile_cases(
     tools = toolchain or find_toolchain(python=python, kernels_dir=kernels_dir, arch=arch, toolkit=toolkit)
     unique = unique_cases(cases) if tools.triton_version else _with_sources(unique_cases(cases), kernels_dir)
     places = _places(unique, tools, cache_dir, installed_torch=installed_torch)
+    command = _command(python, kernels_dir, tools, toolkit=toolkit, installed_torch=installed_torch)
     records: dict[str, CodegenRecord] = {}
+    kept = places if cache_dir else {}
+    found = _replies(unique, kept, command, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)
+    with closing(found) as replies:
+        for case, reply in replies:
+            record = record_of(case, reply, tools)
+            records[case.compile_key] = record
+            if on_record:
+                on_record(record)
+    return tuple(records[case.compile_key] for case in unique)
 
-    def keep(case: CompileCase, reply: Reply) -> None:
-        record = record_of(case, reply, tools)
-        records[case.compile_key] = record
-        if on_record:
-            on_record(record)
 
+def _replies(
+    cases: Sequence[CompileCase], places: Mapping[str, Path], command: list[str], *, jobs: int, timeout_s: float
+) -> Generator[tuple[CompileCase, Reply], None, None]:
+    """What the cache holds at `places`, then what the workers answer, which is kept there; without places neither."""
     pending = []
-    for case in unique:
-        kept = cache.read_entry(places[case.compile_key]) if cache_dir else None
+    for case in cases:
+        kept = cache.read_entry(places[case.compile_key]) if places else None
         if kept is None:
             pending.append(case)
         else:
-            keep(case, kept)
-
-    command = _command(python, kernels_dir, tools, toolkit=toolkit, installed_torch=installed_torch)
-    answering = _answers(command, pending, jobs=jobs or os.cpu_count() or 1, timeout_s=timeout_s)
-    with termination_interrupts(), closing(answering) as answers:
+            yield case, kept
+    with termination_interrupts(), closing(_answers(command, pending, jobs=jobs, timeout_s=timeout_s)) as answers:
         for case, reply in answers:
-            if cache_dir:
+            if places:
                 cache.write_entry(places[case.compile_key], reply)
-            keep(case, reply)
-    return tuple(records[case.compile_key] for case in unique)
+            yield case, reply
 
 
 def _command(

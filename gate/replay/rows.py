@@ -61,7 +61,7 @@ def _blank(
         "run_id": f"{session['session_id']}-{side}",
         "session_id": session["session_id"],
         "shape_id": shape.shape_id,
-        "provider": name,
+        "provider": cast(ProviderName, name),
         "provider_detail": None,
         "candidate_commit": session["commits"].get(side)
         or environment.get("flydsl_commit")
@@ -139,8 +139,7 @@ def _timed(
     summary = summarise(flat)
     plan = arm["plan"]
     legacy = session["method"] == "cudagraph"
-    floor_us = record["floor_us"]
-    median = summary.median_us
+    floor_us, median = record["floor_us"], summary.median_us
     row |= {
         "median_us": median,
         "graph_median_us": median,
@@ -167,7 +166,6 @@ def _timed(
         "dispatch_bound": None if floor_us is None or legacy else is_dispatch_bound(median, floor_us),
         "notes": "; ".join(arm["notes"]) or None,
     }
-    row["provider"] = cast(ProviderName, row["provider"])
     return Outcome(**row, benchmark_status="ok")
 
 
