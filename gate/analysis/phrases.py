@@ -57,7 +57,11 @@ def _capital(outcome: Outcome) -> str:
 def next_step(outcome: Outcome, findings: Sequence[RowFinding] = ()) -> str:
     """What to do, from the first reason that has an answer."""
     if outcome.reasons[:1] == ("confirmed_regression",) and not any(f.ratio is not None for f in findings):
-        return "see in the page of the worst kernel what changed and mend it, or waive it with a reason and an expiry"
+        return (
+            "see in the page of the worst kernel what changed, and mend it; a waiver needs a time, so measure on a GPU"
+        )
+    if any(f.reasons == ("code_unjudged",) for f in findings):
+        return "compare the machine code with gate codegen diff, or judge it with gate run"
     if "mostly_inconclusive" in outcome.reasons and any(map(_code_changed, findings)):
         return _NEXT["no_time_measured"]
     if outcome.reasons == ("no_time_measured",) and not any(map(_code_changed, findings)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,9 +38,7 @@ def waivers_from(document: Mapping[str, Any], *, file: str) -> tuple[Waiver, ...
 def _convert(document: Mapping[str, Any], record: type[T], *, file: str) -> T:
     unknown = list(_unknown_keys(document, record, ""))
     if unknown:
-        raise UnusableInput(
-            *(Problem(what=f"unknown key {key}", file=file, fix=_nearest(near)) for key, near in unknown)
-        )
+        raise UnusableInput(*(Problem(what=f"unknown key {key}", file=file, fix=fix) for key, fix in unknown))
     try:
         return msgspec.convert(document, record)
     except msgspec.ValidationError as error:
@@ -49,12 +47,16 @@ def _convert(document: Mapping[str, Any], record: type[T], *, file: str) -> T:
         raise UnusableInput(Problem(what=what, file=file, fix="see gate policy explain for the key's type")) from None
 
 
-def _nearest(near: str | None) -> str:
-    return f"did you mean {near}?" if near else "see gate policy explain for every key"
+def _nearest(key: str, prefix: str, fields: Iterable[str]) -> str:
+    """What to write instead: the nearest key, else the keys of that table, else where all are explained."""
+    near = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {prefix}{near[0]}?"
+    return f"its keys are {', '.join(fields)}" if prefix else "see gate policy explain for every key"
 
 
-def _unknown_keys(document: Any, record: Any, prefix: str) -> Iterator[tuple[str, str | None]]:
-    """Each key that `record` does not have, and the nearest one it has, both dotted."""
+def _unknown_keys(document: Any, record: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """Each key that `record` does not have, dotted, and what to write instead."""
     if isinstance(document, list):
         for entry in document:
             yield from _unknown_keys(entry, record, prefix)
@@ -68,8 +70,7 @@ def _unknown_keys(document: Any, record: Any, prefix: str) -> Iterator[tuple[str
             if inner is not None:
                 yield from _unknown_keys(value, inner, f"{prefix}{key}.")
             continue
-        near = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
-        yield f"{prefix}{key}", f"{prefix}{near[0]}" if near else None
+        yield f"{prefix}{key}", _nearest(key, prefix, fields)
 
 
 def _inner(kind: Any) -> Any:

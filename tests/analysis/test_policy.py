@@ -18,6 +18,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"noise": {"cudagraph": {"limits": []}}},
         "unknown key noise.cudagraph.limits; did you mean noise.cudagraph.limit?",
     ),
+    ({"hot": {"zzz": 1}}, "p.toml: unknown key hot.zzz; its keys are stages, shapes, min_weight"),
     ({"zzz": 1}, "p.toml: unknown key zzz; see gate policy explain for every key"),
     ({"thresholds": {"slower": "5%"}}, "p.toml: thresholds.slower: Expected `float`, got `str`"),
     ({"thresholds": {"slower": -0.1}}, "p.toml: thresholds.slower: Expected `float` >= 0.0"),
@@ -60,6 +61,7 @@ def test_every_key_is_explained_with_its_value_and_default() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
+        ({"by": "me"}, "waiver.by; its keys are shape_id, provider, max_ratio, expires, reason, issue"),
         ({"max_ratios": 1.2}, "unknown key waiver.max_ratios; did you mean waiver.max_ratio?"),
         ({"max_ratio": 0.9}, "Expected `float` > 1.0"),
         ({"reason": ""}, "waiver[0].reason"),
