@@ -41,3 +41,17 @@ def test_verbs_and_benchmarks_that_are_shown_exist(document: Path) -> None:
         VERBS
     )
     assert {name for name in BENCH.findall(text) if not (ROOT / "tests" / "bench" / name).is_file()} == set()
+
+
+def test_the_readmes_table_names_every_verb() -> None:
+    table = (ROOT / "README.md").read_text().partition("## The verbs")[2].partition("\n## ")[0]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `gate")]
+    assert {verb for cell in first_cells for verb in re.findall(r"`gate ([a-z]+)", cell)} == set(VERBS)
+
+
+def test_the_architecture_names_every_package_and_module_of_the_gate() -> None:
+    shown = set(re.findall(r"^gate/(\w+)(?:/|\.py) ", (ROOT / "docs" / "architecture.md").read_text(), re.M))
+    there = {
+        path.stem for path in (ROOT / "gate").iterdir() if (path / "__init__.py").is_file() or path.suffix == ".py"
+    }
+    assert shown == {name for name in there if not name.startswith("__")}
