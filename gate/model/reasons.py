@@ -89,7 +89,7 @@ SENTENCES: dict[str, str] = {
     "first_run": "there is no baseline yet, so nothing could be compared",
     "coverage": "fewer rows were judged than the policy asks for",
     "partial_run": "the run did not finish every row",
-    "geomean_slower": "the rows together got slower, though no single row shows it",
+    "geomean_slower": "the rows together got slower by more than the policy allows",
     "unusable_input": "an input could not be used as a whole",
     "synthetic_only": "only synthetic or diagnostic rows were measured, which never promote",
     "opaque_baseline": "the best baseline does not say what it ran, so it cannot carry a promotion",
