@@ -13,7 +13,6 @@ from gate.replay.op import Case, Tensors
 from gate.replay.providers.triton.calls import Call, triton_kernel
 from gate.replay.providers.triton.common import HALVES
 from gate.replay.providers.triton.kernels import attention as kernels
-from gate.replay.providers.triton.staged import Plan, staged_kernel
 
 LOG2_E = math.log2(math.e)
 DTYPES = (*HALVES, "fp8")
@@ -101,12 +100,12 @@ def _merge(case: Case, out: Any, between: tuple[Any, Any], *, groups: int, split
     )
 
 
-@staged_kernel(
+@triton_kernel(
     op="pa_decode",
     dtypes=DTYPES,
     detail="split along the keys, then put together; fp8 is multiplied in the queries' dtype",
 )
-def pa_decode(case: Case, tensors: Tensors) -> Plan:
+def pa_decode(case: Case, tensors: Tensors) -> tuple[Call, ...]:
     groups, queries, window = case.dim("kv_heads"), case.dim("seq_q"), int(case.args.get("window") or 0)
     padded = _padded(case.dim("heads") // groups * queries)
     # A window may begin inside a block.
@@ -133,9 +132,10 @@ def pa_decode(case: Case, tensors: Tensors) -> Plan:
             "num_warps": 4,
             "num_stages": 2 if torch.version.hip else 3,
         },
+        scratch=between,
     )
     merge = _merge(case, tensors["out"], between, groups=groups, splits=splits, padded=padded)
-    return Plan(calls=(split, merge), between=between)
+    return split, merge
 
 
 def _latent_rows(case: Case) -> int:
@@ -152,13 +152,13 @@ def _latent_limit(case: Case) -> str | None:
     return None
 
 
-@staged_kernel(
+@triton_kernel(
     op="mla_decode",
     dtypes=DTYPES,
     detail="blocks of heads, split along the keys, then put together; fp8 is multiplied in f16",
     when=_latent_limit,
 )
-def mla_decode(case: Case, tensors: Tensors) -> Plan:
+def mla_decode(case: Case, tensors: Tensors) -> tuple[Call, ...]:
     rows, heads, wide = _latent_rows(case), case.dim("heads"), case.dim("dim_v")
     blocks = triton.cdiv(heads, rows)
     splits, per_split = _spans(case.dim("seq_k"), others=case.dim("batch") * blocks, block=LATENT_BLOCK)
@@ -178,6 +178,7 @@ def mla_decode(case: Case, tensors: Tensors) -> Plan:
             "num_warps": 8 if rows > MIN_TILE else 4,
             "num_stages": 1 if torch.version.hip else 2,
         },
+        scratch=between,
     )
     merge = _merge(case, tensors["out"], between, groups=blocks, splits=splits, padded=rows)
-    return Plan(calls=(split, merge), between=between)
+    return split, merge

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,12 @@ def on_paper(case: Case) -> Tensors:
     return {name: tensor[0] for name, tensor in {**op.inputs(case, memory, 1, 0), **given}.items()}
 
 
+def warm_up(calls: Iterable[Call]) -> None:
+    """Compiles the calls without making them."""
+    for call in calls:
+        call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+
+
 CallOf = Callable[[Case, Tensors], Call | tuple[Call, ...]]
 
 
@@ -86,8 +92,7 @@ def triton_kernel(
             return found if isinstance(found, tuple) else (found,)
 
         def compile_it(case: Case) -> None:
-            for call in calls(case, on_paper(case)):
-                call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+            warm_up(calls(case, on_paper(case)))
 
         return TritonAdapter(
             bind=lambda case, tensors: Launches(calls(case, tensors)),

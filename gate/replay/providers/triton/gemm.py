@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,12 +15,12 @@ from gate.replay.ops import blockscale_preshuffle_gemm as blockscale_op
 from gate.replay.ops import fp8_gemm_rowscale as rowscale_op
 from gate.replay.ops import preshuffle_gemm as preshuffle_op
 from gate.replay.products import Forms
-from gate.replay.provider import KernelAdapter, Launch, kernel
+from gate.replay.provider import KernelAdapter
 from gate.replay.providers.triton import tiles, tuning
-from gate.replay.providers.triton.calls import Call, on_paper
-from gate.replay.providers.triton.common import HALVES, version
+from gate.replay.providers.triton.calls import Call
+from gate.replay.providers.triton.common import HALVES
 from gate.replay.providers.triton.kernels import gemm as kernels
-from gate.replay.providers.triton.tuning import Config
+from gate.replay.providers.triton.tuning import Config, tuned_kernel
 
 JOIN_BLOCK = 1024
 BULK_FROM_ROWS = 128
@@ -103,41 +102,20 @@ def _calls(case: Case, tensors: Tensors, a: str, b: str, config: Config) -> list
     return calls
 
 
-def launching(calls: Sequence[Call]) -> Launch:
-    """A launch that makes the calls in order."""
-    made = [(call.function[call.grid], call.arguments, call.options) for call in calls]
-
-    def launch() -> None:
-        for function, arguments, options in made:
-            function(*arguments, **options)
-
-    return launch
-
-
-def product_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
-    """The Triton kernel of a matrix product; `data` are KernelAdapter's fields."""
+def product_kernel(op: str, forms: Forms, *, detail: str) -> KernelAdapter:
+    """The Triton kernel of a matrix product."""
 
     def named(case: Case) -> tuple[str, str]:
         return kernel_forms(*forms[case.dtype])
 
-    def build(case: Case, tensors: Tensors) -> Callable[[Config], list[Call]]:
-        return lambda config: _calls(case, tensors, *named(case), config)
-
-    def compile_all(case: Case) -> None:
-        calls_of = build(case, on_paper(case))
-        for config in _configs(case, *named(case)):
-            for call in calls_of(config):
-                call.function.warmup(*call.arguments, grid=call.grid, **call.options)
-
-    def bind(case: Case, tensors: Tensors) -> Launch:
-        calls_of = build(case, tensors)
-        key = (case.dtype, *_sizes(case), source(kernels))
-        configs = _configs(case, *named(case))
-        chosen = tuning.choose(op, configs, key, lambda config: launching(calls_of(config)), tensors["out"])
-        return launching(calls_of(chosen))
-
-    made = kernel(op=op, provider="triton", dtypes=tuple(forms), compiler=compile_all, version=version, **data)
-    return made(bind)
+    return tuned_kernel(
+        op=op,
+        dtypes=tuple(forms),
+        detail=detail,
+        configs=lambda case: _configs(case, *named(case)),
+        calls=lambda case, tensors, config: _calls(case, tensors, *named(case), config),
+        key=lambda case: (case.dtype, *_sizes(case), source(kernels)),
+    )
 
 
 gemm = product_kernel(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,14 +11,13 @@ from gate.replay.experts import Forms
 from gate.replay.op import Case, Tensors
 from gate.replay.ops import moe_blockscale as blockscale_op
 from gate.replay.ops import moe_gemm as moe_op
-from gate.replay.provider import KernelAdapter, Launch, kernel
+from gate.replay.provider import KernelAdapter
 from gate.replay.providers.triton import tiles, tuning
-from gate.replay.providers.triton.calls import Call, on_paper
-from gate.replay.providers.triton.common import version
-from gate.replay.providers.triton.gemm import kernel_forms, launching, source
+from gate.replay.providers.triton.calls import Call
+from gate.replay.providers.triton.gemm import kernel_forms, source
 from gate.replay.providers.triton.kernels import gemm as shared
 from gate.replay.providers.triton.kernels import moe_gemm as kernels
-from gate.replay.providers.triton.tuning import Config
+from gate.replay.providers.triton.tuning import Config, tuned_kernel
 
 SUM_BLOCK = 1024
 DOWN_COLUMNS = 128
@@ -148,8 +146,8 @@ class Layer:
         return [self.gate_up(), self.down(), *([self.added()] if self.topk > 1 else [])]
 
 
-def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
-    """The Triton kernels of a mixture of experts; `data` are KernelAdapter's fields."""
+def experts_kernel(op: str, forms: Forms, *, detail: str) -> KernelAdapter:
+    """The Triton kernels of a mixture of experts."""
 
     def named(case: Case) -> tuple[str, str]:
         return kernel_forms(*forms[case.dtype])
@@ -158,23 +156,14 @@ def experts_kernel(op: str, forms: Forms, **data: Any) -> KernelAdapter:
         _, b = named(case)
         return _configs(case, b == "mx4", b == "blocks")
 
-    def build(case: Case, tensors: Tensors) -> Callable[[Config], list[Call]]:
-        return lambda config: Layer(case, tensors, *named(case), config).calls()
-
-    def compile_all(case: Case) -> None:
-        calls_of = build(case, on_paper(case))
-        for config in configs(case):
-            for call in calls_of(config):
-                call.function.warmup(*call.arguments, grid=call.grid, **call.options)
-
-    def bind(case: Case, tensors: Tensors) -> Launch:
-        calls_of = build(case, tensors)
-        key = (case.dtype, sorted(case.args.items()), source(shared), source(kernels))
-        chosen = tuning.choose(op, configs(case), key, lambda config: launching(calls_of(config)), tensors["out"])
-        return launching(calls_of(chosen))
-
-    made = kernel(op=op, provider="triton", dtypes=tuple(forms), compiler=compile_all, version=version, **data)
-    return made(bind)
+    return tuned_kernel(
+        op=op,
+        dtypes=tuple(forms),
+        detail=detail,
+        configs=configs,
+        calls=lambda case, tensors, config: Layer(case, tensors, *named(case), config).calls(),
+        key=lambda case: (case.dtype, sorted(case.args.items()), source(shared), source(kernels)),
+    )
 
 
 moe_gemm = experts_kernel(

@@ -10,7 +10,6 @@ from gate.replay.ops.moe_sorting import TOKEN_BITS, most_ids
 from gate.replay.providers.triton.calls import Call, triton_kernel
 from gate.replay.providers.triton.common import FLOATS, HALVES
 from gate.replay.providers.triton.kernels import routing as kernels
-from gate.replay.providers.triton.staged import Plan, staged_kernel
 
 MAX_EXPERTS = 4096
 GATING_ELEMENTS = 2048
@@ -65,13 +64,13 @@ def topk_gating_softmax(case: Case, tensors: Tensors) -> Call:
     )
 
 
-@staged_kernel(
+@triton_kernel(
     op="moe_sorting",
     dtypes=HALVES,
     detail="clear, count, then place with a prefix sum in every program",
     when=_experts_limit,
 )
-def moe_sorting(case: Case, tensors: Tensors) -> Plan:
+def moe_sorting(case: Case, tensors: Tensors) -> tuple[Call, ...]:
     tokens, experts, topk = case.dim("num_tokens"), case.dim("num_experts"), case.dim("topk")
     pairs, ids, elements = tokens * topk, most_ids(case), tokens * case.dim("model_dim")
     chosen, weights, made = tensors["topk_ids"], tensors["topk_weights"], tensors["sorted_ids"]
@@ -86,6 +85,7 @@ def moe_sorting(case: Case, tensors: Tensors) -> Plan:
         ),
         grid=(triton.cdiv(max(2 * experts, ids, elements), CLEAR_BLOCK),),
         options={"BLOCK": CLEAR_BLOCK},
+        scratch=(counts,),
     )
     count = Call(
         function=kernels.sorting_count,
@@ -109,4 +109,4 @@ def moe_sorting(case: Case, tensors: Tensors) -> Plan:
             "BLOCK": PAIR_BLOCK,
         },
     )
-    return Plan(calls=(clear, count, place), between=(counts,))
+    return clear, count, place

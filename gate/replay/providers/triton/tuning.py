@@ -15,7 +15,10 @@ import torch
 import triton
 
 from gate.replay import scratch
+from gate.replay.op import Case, Tensors
 from gate.replay.provider import Launch
+from gate.replay.providers.triton.calls import Call, Launches, TritonAdapter, on_paper, warm_up
+from gate.replay.providers.triton.common import version
 
 Config = dict[str, Any]
 UNFIT = (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError)
@@ -26,6 +29,40 @@ FLUSH_BYTES = 256 * 1024 * 1024
 NO_GPU_UNITS = 132
 
 _CHOSEN: dict[str, Config] = {}
+
+
+def tuned_kernel(
+    *,
+    op: str,
+    dtypes: Sequence[str],
+    detail: str,
+    configs: Callable[[Case], Sequence[Config]],
+    calls: Callable[[Case, Tensors, Config], Sequence[Call]],
+    key: Callable[[Case], Sequence[Any]],
+) -> TritonAdapter:
+    """A kernel of the `calls` in order that the quickest config of a case makes; `key` as for `choose`."""
+
+    def compile_all(case: Case) -> None:
+        tensors = on_paper(case)
+        for config in configs(case):
+            warm_up(calls(case, tensors, config))
+
+    def bind(case: Case, tensors: Tensors) -> Launches:
+        def build(config: Config) -> Launches:
+            return Launches(calls(case, tensors, config))
+
+        return build(choose(op, configs(case), key(case), build, tensors["out"]))
+
+    return TritonAdapter(
+        bind=bind,
+        op_type=op,
+        provider="triton",
+        dtypes=tuple(dtypes),
+        detail=detail,
+        compiler=compile_all,
+        version=version,
+        name=op,
+    )
 
 
 def choose(
