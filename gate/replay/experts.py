@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gate.replay.device import Memory
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, Tolerance, op_of
 from gate.replay.quantised import fill_operand, operand_bytes, reached_rms, widen, widened
 
 # The forms of the activations and of the weights, by the dtype of the ledger row.
@@ -133,14 +133,4 @@ LAYOUT = (
 def experts_op(name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], scales: str) -> Op:
     """The op of that name; `scales` says how the operands' scales lie."""
     facts = Experts(forms=forms)
-    return Op(
-        name=name,
-        inputs=facts.inputs,
-        outputs=facts.outputs,
-        reference=facts.reference,
-        bytes_moved=facts.bytes_moved,
-        flops=facts.flops,
-        tolerances=tolerances,
-        layout=LAYOUT + scales,
-        refresh=("x",),
-    )
+    return op_of(facts, name=name, tolerances=tolerances, layout=LAYOUT + scales, refresh=("x",))

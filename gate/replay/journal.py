@@ -52,6 +52,7 @@ def open_journal(
     path = folder / JOURNAL
     try:
         lines = read_lines(path)
+        _undamaged(path)
         if len(lines) == 1 and not resume:
             # Nothing was measured yet, for instance because the GPU was taken: there is nothing to go on with.
             lines = []
@@ -89,18 +90,28 @@ def _lock(folder: Path) -> int:
         raise _refuse(folder, what, fix) from None
 
 
+def _undamaged(path: Path) -> None:
+    """Raises UnusableInput where whole lines follow one that cannot be read: to go on would remove them."""
+    data = path.read_bytes() if path.exists() else b""
+    good = list(whole_lines(path))
+    if data[sum(map(len, good)) :].partition(b"\n")[2]:
+        what = f"line {len(good) + 1} is damaged, and finished shapes follow it"
+        fix = "remove that line, then --resume: its shape is measured again" if good else "begin again in another --out"
+        raise _refuse(path, what, fix)
+
+
 def whole_lines(path: Path) -> Iterable[bytes]:
-    """The lines that end with a newline and are JSON, up to the first that is not."""
+    """The lines that end with a newline and are a JSON object, up to the first that is not."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return
     for raw in data.splitlines(keepends=True):
         try:
-            json.loads(raw)
-        except ValueError:
+            record = json.loads(raw)
+        except (ValueError, RecursionError):
             return
-        if not raw.endswith(b"\n"):
+        if not raw.endswith(b"\n") or not isinstance(record, dict):
             return
         yield raw
 

@@ -137,6 +137,18 @@ class Op:
         return None
 
 
+def op_of(facts: Any, **data: Any) -> Op:
+    """The op of a family whose member `facts` has Op's functions as its methods; `data` are Op's other fields."""
+    return Op(
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        reference=facts.reference,
+        bytes_moved=facts.bytes_moved,
+        flops=facts.flops,
+        **data,
+    )
+
+
 class UnknownOp(LookupError):
     """No op of that name is defined."""
 

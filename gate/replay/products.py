@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gate.replay.device import Memory
-from gate.replay.op import Case, Op, Spec, Tensors, Tolerance
+from gate.replay.op import Case, Op, Spec, Tensors, op_of, tolerances
 from gate.replay.quantised import PLAIN, fill_operand, operand_bytes, widened
 
 # The forms of a and b, by the dtype of the ledger row.
@@ -17,6 +17,19 @@ WHY = (
     "accumulation in another order over K and one rounding to the output dtype; quantised rows are scaled to outputs "
     "near 1, where Hopper's fp8 units, which keep about 14 bits of a sum, are up to 2% off"
 )
+
+
+# (atol, rtol) by the dtype of the ledger row.
+LIMITS = {
+    "bf16": (2e-1, 1.6e-2),
+    "f16": (3e-2, 4e-3),
+    "fp8": (5e-2, 2e-2),
+    "int8": (2e-2, 1.6e-2),
+    "fp4": (2e-2, 1.6e-2),
+    "mixed_a16w4": (2e-2, 1.6e-2),
+}
+# Operands as they are; a ledger may spell f16 in two ways.
+HALVES: Forms = {"bf16": ("bf16", "bf16"), "f16": ("f16", "f16"), "fp16": ("f16", "f16")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +68,8 @@ class Product:
         return 2.0 * math.prod(self.shapes(case)[2]) * case.dim("K")
 
 
-def product_op(
-    name: str, *, forms: Forms, tolerances: Mapping[str, Tolerance], layout: str, batched: bool = False
-) -> Op:
+def product_op(name: str, *, forms: Forms, layout: str, batched: bool = False) -> Op:
     """The op of that name; b may be laid out anew before the clock starts, a may not."""
+    limits = tolerances(WHY, **{dtype: LIMITS[dtype] for dtype in forms if dtype in LIMITS})
     facts = Product(forms=forms, batched=batched)
-    return Op(
-        name=name,
-        inputs=facts.inputs,
-        outputs=facts.outputs,
-        reference=facts.reference,
-        bytes_moved=facts.bytes_moved,
-        flops=facts.flops,
-        tolerances=tolerances,
-        layout=layout,
-        refresh=("a",),
-    )
+    return op_of(facts, name=name, tolerances=limits, layout=layout, refresh=("a",))

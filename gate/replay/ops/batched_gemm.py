@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from gate.replay.op import tolerances
-from gate.replay.products import WHY, Forms, product_op
+from gate.replay.products import HALVES, Forms, product_op
 
 FORMS: Forms = {
-    "bf16": ("bf16", "bf16"),
-    "f16": ("f16", "f16"),
-    "fp16": ("f16", "f16"),
+    **HALVES,
     "int8": ("int8_rows", "int8_rows"),
     "fp4": ("fp4_mx", "fp4_mx"),
     "mixed_a16w4": ("bf16", "fp4_mx"),
@@ -17,9 +14,6 @@ FORMS: Forms = {
 OP = product_op(
     "batched_gemm",
     forms=FORMS,
-    tolerances=tolerances(
-        WHY, bf16=(2e-1, 1.6e-2), f16=(3e-2, 4e-3), int8=(2e-2, 1.6e-2), fp4=(2e-2, 1.6e-2), mixed_a16w4=(2e-2, 1.6e-2)
-    ),
     layout=(
         "a (B, M, K), b (B, N, K), out (B, M, N), all row-major, out bf16 (f16 for f16); int8: fp32 scale_a (B, M) and "
         "scale_b (B, N); fp4: e2m1 pairs (., K / 2) and e8m0 scales (., K / 32), of b alone for mixed_a16w4"

@@ -9,8 +9,8 @@ import torch
 
 from gate.replay.op import Case, Tensors
 from gate.replay.ops import pa_decode as paged
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import HALVES, own_output, version
+from gate.replay.provider import Launch
+from gate.replay.providers.pytorch.common import HALVES, own_output, torch_kernel
 
 attend = torch.nn.functional.scaled_dot_product_attention
 
@@ -24,13 +24,11 @@ def _hidden(case: Case, device: Any) -> Any:
     return (place <= own) & (place > own - window)
 
 
-@kernel(
+@torch_kernel(
     op="flash_attn",
-    provider="pytorch",
     dtypes=HALVES,
     detail="scaled_dot_product_attention; torch chooses among its fused kernels (opaque), a window goes in as a mask",
     includes_allocation=True,
-    version=version,
 )
 def flash_attn(case: Case, tensors: Tensors) -> Launch:
     q, k, v = (tensors[name].transpose(1, 2) for name in ("q", "k", "v"))
@@ -44,14 +42,12 @@ def flash_attn(case: Case, tensors: Tensors) -> Launch:
     return own_output("out", call)
 
 
-@kernel(
+@torch_kernel(
     op="mla_decode",
-    provider="pytorch",
     dtypes=(*HALVES, "fp8"),
     detail="gather, two batched products in bf16 and a softmax as separate operators",
     includes_allocation=True,
     includes_layout_conversion=True,
-    version=version,
 )
 def mla_decode(case: Case, tensors: Tensors) -> Launch:
     q, cache, indices = tensors["q"], tensors["cache"], tensors["kv_indices"]
@@ -68,14 +64,12 @@ def mla_decode(case: Case, tensors: Tensors) -> Launch:
     return own_output("out", call)
 
 
-@kernel(
+@torch_kernel(
     op="pa_decode",
-    provider="pytorch",
     dtypes=(*HALVES, "fp8"),
     detail="gather of the pages into bf16, then scaled_dot_product_attention (opaque choice of kernel)",
     includes_allocation=True,
     includes_layout_conversion=True,
-    version=version,
 )
 def pa_decode(case: Case, tensors: Tensors) -> Launch:
     q, length = tensors["q"].transpose(1, 2), case.dim("seq_k")

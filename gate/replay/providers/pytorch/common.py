@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from gate.replay.provider import Launch
+from gate.replay.provider import Bind, KernelAdapter, Launch, kernel
 
 FLOATS = ("bf16", "fp16", "f16", "fp32", "f32")
 HALVES = ("bf16", "fp16", "f16")
@@ -17,6 +17,11 @@ def version() -> str | None:
     """torch's git commit."""
     commit: str | None = torch.version.git_version
     return commit
+
+
+def torch_kernel(*, op: str, dtypes: Iterable[str], **data: Any) -> Callable[[Bind], KernelAdapter]:
+    """`kernel`, of this provider and with torch's commit."""
+    return kernel(op=op, provider="pytorch", dtypes=dtypes, version=version, **data)
 
 
 def own_output(name: str, call: Callable[[], Any]) -> Launch:

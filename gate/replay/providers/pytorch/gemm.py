@@ -11,14 +11,15 @@ from typing import Any
 
 import torch
 
+from gate.replay import products
 from gate.replay.op import Case, Tensors
 from gate.replay.ops import batched_gemm as batched_op
 from gate.replay.ops import blockscale_preshuffle_gemm as blockscale_op
 from gate.replay.ops import fp8_gemm_rowscale as rowscale_op
 from gate.replay.ops import preshuffle_gemm as preshuffle_op
 from gate.replay.products import Forms
-from gate.replay.provider import Holding, KernelAdapter, Launch, kernel
-from gate.replay.providers.pytorch.common import HALVES, version
+from gate.replay.provider import Holding, KernelAdapter, Launch
+from gate.replay.providers.pytorch.common import torch_kernel
 from gate.replay.quantised import PLAIN, widened
 
 MM = "torch.mm(out=), the BLAS of the torch build (opaque choice of kernel)"
@@ -112,20 +113,18 @@ def product_kernel(op: str, forms: Forms) -> KernelAdapter:
     def converts(case: Case) -> bool:
         return branch_of(case, forms).startswith(WIDE) and forms[case.dtype][0] not in PLAIN
 
-    made = kernel(
+    made = torch_kernel(
         op=op,
-        provider="pytorch",
         dtypes=tuple(forms),
         branch=lambda case: branch_of(case, forms),
         converts=converts,
         # The narrow forms' intermediate values are allocated by the call, though the result is not.
         includes_allocation=any(form not in PLAIN for pair in forms.values() for form in pair),
-        version=version,
     )
     return made(bind)
 
 
-gemm = product_kernel("gemm", {name: ("f16", "f16") if name != "bf16" else ("bf16", "bf16") for name in HALVES})
+gemm = product_kernel("gemm", products.HALVES)
 preshuffle_gemm = product_kernel("preshuffle_gemm", preshuffle_op.FORMS)
 fp8_gemm_rowscale = product_kernel("fp8_gemm_rowscale", rowscale_op.FORMS)
 blockscale_preshuffle_gemm = product_kernel("blockscale_preshuffle_gemm", blockscale_op.FORMS)

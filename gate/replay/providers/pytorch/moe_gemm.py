@@ -14,8 +14,8 @@ from gate.replay.experts import Forms, grouped
 from gate.replay.op import Case, Tensors
 from gate.replay.ops import moe_blockscale as blockscale_op
 from gate.replay.ops import moe_gemm as moe_op
-from gate.replay.provider import Holding, KernelAdapter, Launch, kernel
-from gate.replay.providers.pytorch.common import version
+from gate.replay.provider import Holding, KernelAdapter, Launch
+from gate.replay.providers.pytorch.common import torch_kernel
 from gate.replay.quantised import widen, widened
 
 SCALED = "torch._scaled_grouped_mm with row scales; gate, quantisation and sum in elementwise kernels"
@@ -125,14 +125,12 @@ def experts_kernel(op: str, forms: Forms) -> KernelAdapter:
         products = _grouped(routed) if branch == GROUPED else _looped(routed)
         return _bf16_launch(tensors, routed, forms[case.dtype], products)
 
-    made = kernel(
+    made = torch_kernel(
         op=op,
-        provider="pytorch",
         dtypes=tuple(forms),
         branch=lambda case: branch_of(case, forms),
         converts=lambda case: branch_of(case, forms) != SCALED,
         includes_allocation=True,
-        version=version,
     )
     return made(bind)
 

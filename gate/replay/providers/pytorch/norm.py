@@ -8,8 +8,8 @@ import torch
 
 from gate.replay.norms import EPS
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import FLOATS, version
+from gate.replay.provider import Launch
+from gate.replay.providers.pytorch.common import FLOATS, torch_kernel
 from gate.replay.providers.pytorch.quant import coded
 
 
@@ -37,8 +37,7 @@ def _norm(op: str, detail: str) -> Any:
     def bind(case: Case, tensors: Tensors) -> Launch:
         return lambda: _operators(case, tensors)
 
-    data: dict[str, Any] = {"detail": detail, "includes_allocation": True, "version": version}
-    return kernel(op=op, provider="pytorch", dtypes=FLOATS, **data)(bind)
+    return torch_kernel(op=op, dtypes=FLOATS, detail=detail, includes_allocation=True)(bind)
 
 
 _RMS, _LAYER = "torch.nn.functional.rms_norm", "torch.nn.functional.layer_norm"
@@ -60,13 +59,11 @@ layernorm_fused_add_smoothquant = _norm(
 )
 
 
-@kernel(
+@torch_kernel(
     op="rmsnorm_bwd",
-    provider="pytorch",
     dtypes=FLOATS,
     detail="products and sums as separate operators in fp32: torch's own backward rounds dweight to the weight's dtype",
     includes_allocation=True,
-    version=version,
 )
 def rmsnorm_bwd(case: Case, tensors: Tensors) -> Launch:
     x, dy, weight, rstd = (tensors[name] for name in ("x", "dy", "weight", "rstd"))
@@ -80,7 +77,7 @@ def rmsnorm_bwd(case: Case, tensors: Tensors) -> Launch:
     return launch
 
 
-@kernel(op="softmax", provider="pytorch", dtypes=FLOATS, detail="torch.softmax(out=)", version=version)
+@torch_kernel(op="softmax", dtypes=FLOATS, detail="torch.softmax(out=)")
 def softmax(case: Case, tensors: Tensors) -> Launch:
     x, out = tensors["x"], tensors["out"]
 
@@ -90,7 +87,7 @@ def softmax(case: Case, tensors: Tensors) -> Launch:
     return launch
 
 
-@kernel(op="vec_add", provider="pytorch", dtypes=FLOATS, detail="torch.add(out=)", version=version)
+@torch_kernel(op="vec_add", dtypes=FLOATS, detail="torch.add(out=)")
 def vec_add(case: Case, tensors: Tensors) -> Launch:
     a, b, out = tensors["a"], tensors["b"], tensors["out"]
 

@@ -8,8 +8,8 @@ import torch
 
 from gate.replay.codes import largest
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import FLOATS, version
+from gate.replay.provider import Launch
+from gate.replay.providers.pytorch.common import FLOATS, torch_kernel
 
 
 def coded(values: Any, like: Any) -> Tensors:
@@ -22,13 +22,11 @@ def coded(values: Any, like: Any) -> Tensors:
     return {"out": (parts if like.is_floating_point() else parts.round()).to(like.dtype), "scale": scale}
 
 
-@kernel(
+@torch_kernel(
     op="quant",
-    provider="pytorch",
     dtypes=FLOATS,
     detail="largest magnitude, division and cast as separate operators",
     includes_allocation=True,
-    version=version,
 )
 def quant(case: Case, tensors: Tensors) -> Launch:
     x, out = tensors["x"], tensors["out"]

@@ -8,8 +8,8 @@ import torch
 
 from gate.replay.op import Case, Tensors
 from gate.replay.ops.fused_rope_cache import rotated
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import HALVES, version
+from gate.replay.provider import Launch
+from gate.replay.providers.pytorch.common import HALVES, torch_kernel
 
 
 def _write(case: Case, cache: Any, slots: Any, rows: Any) -> None:
@@ -28,13 +28,11 @@ def _quantised(rows: Any, scale: Any, cache: Any) -> Any:
     return rows if scale is None else (rows.float() / scale).to(cache.dtype).view(torch.uint8)
 
 
-@kernel(
+@torch_kernel(
     op="fused_rope_cache",
-    provider="pytorch",
     dtypes=HALVES,
     detail="index_select, products, cat and index_put as separate operators",
     includes_allocation=True,
-    version=version,
 )
 def fused_rope_cache(case: Case, tensors: Tensors) -> Launch:
     q, k, v, slots = (tensors[name] for name in ("q", "k", "v", "slots"))

@@ -8,13 +8,11 @@ import torch
 
 from gate.replay.op import Case, Tensors
 from gate.replay.ops.moe_sorting import TOKEN_BITS
-from gate.replay.provider import Launch, kernel
-from gate.replay.providers.pytorch.common import FLOATS, HALVES, version
+from gate.replay.provider import Launch
+from gate.replay.providers.pytorch.common import FLOATS, HALVES, torch_kernel
 
 
-@kernel(
-    op="moe_reduce", provider="pytorch", dtypes=FLOATS, detail="torch.sum(out=) over the middle axis", version=version
-)
+@torch_kernel(op="moe_reduce", dtypes=FLOATS, detail="torch.sum(out=) over the middle axis")
 def moe_reduce(case: Case, tensors: Tensors) -> Launch:
     x, out = tensors["x"], tensors["out"]
 
@@ -24,13 +22,11 @@ def moe_reduce(case: Case, tensors: Tensors) -> Launch:
     return launch
 
 
-@kernel(
+@torch_kernel(
     op="topk_gating_softmax",
-    provider="pytorch",
     dtypes=FLOATS,
     detail="softmax, topk and division as separate operators",
     includes_allocation=True,
-    version=version,
 )
 def topk_gating_softmax(case: Case, tensors: Tensors) -> Launch:
     logits, topk = tensors["logits"], case.dim("topk")
@@ -42,13 +38,11 @@ def topk_gating_softmax(case: Case, tensors: Tensors) -> Launch:
     return launch
 
 
-@kernel(
+@torch_kernel(
     op="moe_sorting",
-    provider="pytorch",
     dtypes=HALVES,
     detail="sort, counts, prefix sum and scatter as separate operators",
     includes_allocation=True,
-    version=version,
 )
 def moe_sorting(case: Case, tensors: Tensors) -> Launch:
     ids, weights = tensors["topk_ids"], tensors["topk_weights"]

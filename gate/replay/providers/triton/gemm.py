@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import triton
 
+from gate.replay import products
 from gate.replay.op import Case, Tensors
 from gate.replay.ops import batched_gemm as batched_op
 from gate.replay.ops import blockscale_preshuffle_gemm as blockscale_op
@@ -18,7 +19,6 @@ from gate.replay.products import Forms
 from gate.replay.provider import KernelAdapter
 from gate.replay.providers.triton import tiles, tuning
 from gate.replay.providers.triton.calls import Call
-from gate.replay.providers.triton.common import HALVES
 from gate.replay.providers.triton.kernels import gemm as kernels
 from gate.replay.providers.triton.tuning import Config, tuned_kernel
 
@@ -120,7 +120,7 @@ def product_kernel(op: str, forms: Forms, *, detail: str) -> KernelAdapter:
 
 gemm = product_kernel(
     "gemm",
-    {name: (name.replace("fp16", "f16"),) * 2 for name in HALVES},
+    products.HALVES,
     detail="tiled product in grouped order; K split over programs for few rows, bulk copies on Hopper for many",
 )
 preshuffle_gemm = product_kernel(
