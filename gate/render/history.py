@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-import jinja2
 import msgspec
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -15,10 +13,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gate.model.history import Change, Index, Overview, Points, SeriesTrend
 from gate.render import words
-from gate.render.escape import visible
+from gate.render.html_engine import asset, engine
 from gate.render.plot_style import BAD, DOUBT, GOOD, INK, MARKERS, MUTED, SERIES, Plot, canvas, inline, short, style
 from gate.render.plots import log_axis
-from gate.resources import templates_dir
 
 MOST_PLOTS = 24
 MOST_LINES = 6
@@ -45,7 +42,7 @@ def page(view: View) -> str:
     with style():
         drawn = [*op_plots(view.indices), *series_plots(view)]
     return (
-        _engine()
+        engine()
         .get_template("history.html.j2")
         .render(
             tiles=_tiles(view),
@@ -62,28 +59,9 @@ def page(view: View) -> str:
             more_noise=max(0, len(view.trends) - MOST_ROWS),
             ways=sorted(view.overview.by_contract.items()),
             ops=sorted(view.overview.by_op.items()),
-            css=Markup((templates_dir() / "report.css").read_text(encoding="utf-8")),
+            css=Markup(asset("report.css")),
         )
     )
-
-
-@cache
-def _engine() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates_dir()),
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _shown(value: Any) -> Any:
-    """Text from outside as one visible line; our own markup as it is."""
-    if isinstance(value, Markup):
-        return value
-    return visible(value, limit=400) if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else value
 
 
 def _title(changed: Sequence[SeriesTrend], of: int) -> str:

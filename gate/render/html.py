@@ -5,19 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from gate.model.decision import CodeSide, Decision, Standing
 from gate.model.reasons import sentence
 from gate.model.report import Rollup, Standoff, Trend
 from gate.render import headline, machine_code, plots, plots_wide, rows, sections, table, words
-from gate.render.escape import visible
+from gate.render.html_engine import asset, engine
 from gate.render.plot_style import Plot, inline, style
-from gate.resources import templates_dir
 
 MOST_KERNELS = 500
 
@@ -37,40 +34,15 @@ def page(decision: Decision, rollup: Rollup, drawn: Sequence[Plot]) -> str:
     """The report as one HTML document. Equal inputs give equal bytes."""
     decision = rows.arranged(decision)
     view = _view(decision, rollup)
-    script = _asset("report.js")
+    script = asset("report.js")
     view |= {
         "plots": [(plot, Markup(inline(plot)) if plot.figure is not None else None) for plot in drawn],
         "data": Markup(table.as_json(table.table(decision))),
-        "css": Markup(_asset("report.css")),
+        "css": Markup(asset("report.css")),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
     }
-    return _engine().get_template("report.html.j2").render(view)
-
-
-@cache
-def _engine() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates_dir()),
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _shown(value: Any) -> Any:
-    """Text from outside as one visible line, absent as words; our own markup as it is."""
-    if isinstance(value, Markup):
-        return value
-    if value is None:
-        return str(words.NOT_MEASURED)
-    return visible(value, limit=400) if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else value
-
-
-def _asset(name: str) -> str:
-    return (templates_dir() / name).read_text(encoding="utf-8")
+    return engine().get_template("report.html.j2").render(view)
 
 
 def _view(decision: Decision, rollup: Rollup) -> dict[str, Any]:
