@@ -49,3 +49,17 @@ def test_too_few_blocks_are_told_whichever_side_has_them(side: str) -> None:
     runs[side] = build.edit(runs[side], 3, ledger, blocks_us=few.blocks_us[:3])
     row = build.row(build.decide(ledger, runs["base"], runs["head"]), 3)
     assert "too_few_blocks" in row.reasons
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"correctness_error": "3 elements differ"}, "3 elements differ"),
+        ({"skip_reason": "no such kernel"}, "no such kernel"),
+        ({"correctness_error": "3 elements differ", "skip_reason": "no such kernel"}, "3 elements differ"),
+        ({}, ""),
+    ],
+)
+def test_a_row_without_a_time_says_why(fields: dict[str, Any], told: str) -> None:
+    arm = of_outcome(build.outcome(SHAPE, "flydsl", None, benchmark_status="failed", **fields))
+    assert (arm.detail, arm.time_us) == (told, None)

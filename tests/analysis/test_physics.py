@@ -42,3 +42,18 @@ def test_the_bounds_of_rows_are_close(op_type: str) -> None:
         args, own = shape.args, load_op(op_type).bytes_moved(case_of(shape))
         slack = 16 * (int(args["N"]) + int(args.get("M", 1)))
         assert own - work.bytes <= slack
+
+
+@pytest.mark.parametrize("op_type", sorted(physics.MODELS))
+def test_the_bounds_leave_out_nothing_large(op_type: str) -> None:
+    op = load_op(op_type)
+    found = []
+    for shape in store.read_ledger(frozen_ledgers_dir() / op_type / store.LEDGER_FILE).shapes:
+        work, case = physics.work(shape), case_of(shape)
+        if work is not None and op.refusal(case) is None:
+            found.append(work.bytes / op.bytes_moved(case))
+            assert work.flops == (op.flops(case) if op_type in ("gemm", "moe_gemm") else 0)
+    # Where rows are few or experts many, what is left out (gains, scales, weights nobody chose) is much.
+    assert max(found) > 0.95
+    if op_type in ("gemm", "softmax", "topk_gating_softmax", "vec_add"):
+        assert min(found) == max(found) == 1.0
