@@ -60,7 +60,7 @@ def rule(
             fast=index in faster,
         )
         if estimate.kind == "blocks"
-        else _stored(pair, estimate, policy, controls)
+        else _stored(pair, estimate, controls)
         for index, (pair, estimate) in enumerate(zip(pairs, estimates, strict=True))
     ]
 
@@ -109,7 +109,7 @@ def _hidden(pair: Pair) -> bool:
     return all(outcome is not None and outcome.dispatch_bound is True for outcome in arms)
 
 
-def _stored(pair: Pair, estimate: Estimate, policy: Policy, controls: Controls) -> Ruling:
+def _stored(pair: Pair, estimate: Estimate, controls: Controls) -> Ruling:
     moved = estimate.shift != 0.0
     assert pair.base.outcome is not None and pair.head.outcome is not None
     checked = pair.shape.op_type in controls.checked

@@ -18,6 +18,7 @@ from gate.publish.target import Stranger, check
 from gate.publish.values import Run
 
 WORKFLOW = ".github/workflows/gate.yml"
+ATTEMPTS = 6
 _REPO = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 
 
@@ -34,14 +35,14 @@ def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def connect(repo: str | None, *, attempts: int = 6) -> GitHub:
+def connect(repo: str | None) -> GitHub:
     """The door to the repository, with the token of GITHUB_TOKEN. Raises WrongUsage without a repository."""
     name = repo or os.environ.get("GITHUB_REPOSITORY", "")
     if not _REPO.fullmatch(name):
         raise WrongUsage(Problem(what=f"no repository: {name[:80]!r}", file="", fix="name it with --repo OWNER/NAME"))
     token = os.environ.get("GITHUB_TOKEN") or None
     pause_s = float(os.environ.get("GATE_RETRY_PAUSE_S", "1"))
-    patience = Patience(attempts=attempts, pause_s=pause_s, sleep=time.sleep if pause_s > 0 else _at_once)
+    patience = Patience(attempts=ATTEMPTS, pause_s=pause_s, sleep=time.sleep if pause_s > 0 else _at_once)
     try:
         return GitHub(name, token=token, base_url=api_url(), patience=patience)
     except ImportError:

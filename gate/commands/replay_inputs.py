@@ -177,11 +177,6 @@ def split_list(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(item for value in values for item in value.split(",") if item)
 
 
-def enabled_rows(inputs: Inputs) -> int:
-    """How many rows one side's results must have: every (shape, provider of its matrix)."""
-    return sum(len(inputs.matrices[shape.op_type].providers) for shape in inputs.shapes)
-
-
 def by_op(matrices: Mapping[str, Matrix], shapes: Sequence[Shape]) -> dict[str, list[Shape]]:
     """The shapes of each op, in order."""
     return {op: [shape for shape in shapes if shape.op_type == op] for op in matrices}

@@ -49,7 +49,7 @@ def noise(logs: Floats) -> Noise:
     return Noise(n=len(logs), limit=math.expm1(limit), detectable=math.expm1(limit + _Z90 * spread))
 
 
-def splits(logs: Floats, *, least_effect: float = LEAST_EFFECT, alpha: float = ALPHA) -> list[Split]:
+def splits(logs: Floats, *, least_effect: float = LEAST_EFFECT) -> list[Split]:
     """The lasting changes of a series of log times, in order; none where it is too short to tell.
 
     PELT proposes on values that are tamed about a running median, so that single disturbed runs propose nothing.
@@ -61,7 +61,7 @@ def splits(logs: Floats, *, least_effect: float = LEAST_EFFECT, alpha: float = A
     ends = _proposed(logs)
     while len(ends) > 2:
         tested = [_tested(logs, ends[index - 1 : index + 2]) for index in range(1, len(ends) - 1)]
-        sure = [one.p <= alpha and abs(one.log_ratio) >= math.log1p(least_effect) for one in tested]
+        sure = [one.p <= ALPHA and abs(one.log_ratio) >= math.log1p(least_effect) for one in tested]
         if all(sure):
             return tested
         worst = max(range(len(tested)), key=lambda index: (not sure[index], tested[index].p))

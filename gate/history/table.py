@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "gate.history/1"
 META = b"gate.history"
-SIDES = ("head", "base")
 _NUMBERS = frozenset({name for name in Row.__struct_fields__ if name.endswith("_us") or name.startswith("effective_")})
 _FLAGS = frozenset({"correct", "stable"})
 # Sorted so, rows of one series lie together and the statistics of a row group exclude most of the others.

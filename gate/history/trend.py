@@ -19,9 +19,7 @@ SHARED = 0.5
 LAST = 400
 
 
-def trends(
-    timeline: Timeline, *, last: int = LAST, least_effect: float = changes.LEAST_EFFECT, alpha: float = changes.ALPHA
-) -> list[SeriesTrend]:
+def trends(timeline: Timeline, *, last: int = LAST, least_effect: float = changes.LEAST_EFFECT) -> list[SeriesTrend]:
     """Every series that has a point, of which the `last` runs are looked at.
 
     Changed ones first, the kernels' before the machine's, and in both the slower ones first.
@@ -31,7 +29,7 @@ def trends(
     found = []
     for index, series in enumerate(timeline.series):
         numbers, logs = timeline.part(index, last)
-        split = changes.splits(logs, least_effect=least_effect, alpha=alpha)
+        split = changes.splits(logs, least_effect=least_effect)
         ends = [0, *(one.at for one in split), len(logs)]
         told = [
             _change(timeline, one, numbers=numbers, around=ends[at : at + 3], others=beside[index])

@@ -28,9 +28,7 @@ def bucket(value: int, sizes: tuple[int, ...] = ()) -> int:
     return next((size for size in sorted(sizes) if size >= value), max(sizes))
 
 
-def drafts(
-    op: str, *, model: Model, steps: Mapping[Point, int], dtype: str, source: Source, notes: str = ""
-) -> Iterator[Draft]:
+def drafts(op: str, *, model: Model, steps: Mapping[Point, int], dtype: str, source: Source) -> Iterator[Draft]:
     """The op's shapes at each step with the number of steps as occurrences."""
     for point, count in steps.items():
         stage: Stage = "decode" if point.phase == "decode" else "prefill"
@@ -44,7 +42,7 @@ def drafts(
                 kernel_name=cell.kernel_name,
                 source=source,
                 occurrences=count,
-                notes="; ".join(part for part in (cell.notes, notes) if part),
+                notes=cell.notes,
             )
 
 

@@ -29,7 +29,6 @@ CodegenCode = Literal[
     "text_differs",
 ]
 CODEGEN_VERDICTS: tuple[str, ...] = get_args(CodegenVerdict)
-CODEGEN_SCHEMA = "gate.codegen/1"
 # The one line every report of these numbers carries.
 CODEGEN_DISCLAIMER = (
     "Machine code only: it says nothing about speed, about how often an instruction runs, "

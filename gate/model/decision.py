@@ -33,7 +33,6 @@ Classification = Literal[
     "measurement_issue",
     "baseline_unfair_or_unmatched",
 ]
-VERDICTS: tuple[str, ...] = get_args(Verdict)
 CLASSIFICATIONS: tuple[str, ...] = get_args(Classification)
 SCHEMA = "gate.decision/1"
 

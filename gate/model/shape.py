@@ -22,7 +22,6 @@ SourceKind = Literal[
     "model_config",
 ]
 STAGES: tuple[str, ...] = get_args(Stage)
-SOURCE_KINDS: tuple[str, ...] = get_args(SourceKind)
 
 # Rows of these stages never carry a promotion: no model or serving trace uses the shape.
 UNREAL_STAGES = frozenset({"synthetic", "diagnostic"})

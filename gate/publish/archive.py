@@ -35,7 +35,7 @@ class NotTaken(Exception):
     """Why an artifact is refused, in words."""
 
 
-def choose(entries: Sequence[ArtifactEntry], *, run_id: int, name: str = NAME, caps: Caps = CAPS) -> ArtifactEntry:
+def choose(entries: Sequence[ArtifactEntry], *, run_id: int, name: str = NAME) -> ArtifactEntry:
     """The one unexpired artifact of this very name. Raises NotTaken."""
     named = [one for one in entries if one.name == name]
     alive = [one for one in named if not one.expired]
@@ -47,17 +47,17 @@ def choose(entries: Sequence[ArtifactEntry], *, run_id: int, name: str = NAME, c
         raise NotTaken(f"the run has {len(alive)} artifacts {name}")
     if alive[0].run not in (None, run_id):
         raise NotTaken(f"the artifact {name} is of run {alive[0].run}")
-    if not 0 < alive[0].size_bytes <= caps.archive_bytes:
-        raise NotTaken(f"the artifact {name} has {alive[0].size_bytes:,} bytes; at most {caps.archive_bytes:,}")
+    if not 0 < alive[0].size_bytes <= CAPS.archive_bytes:
+        raise NotTaken(f"the artifact {name} has {alive[0].size_bytes:,} bytes; at most {CAPS.archive_bytes:,}")
     return alive[0]
 
 
-def download(hub: GitHub, entry: ArtifactEntry, *, caps: Caps = CAPS) -> bytes:
+def download(hub: GitHub, entry: ArtifactEntry) -> bytes:
     """The archive's bytes. The link it redirects to is taken without the token. Raises NotTaken, Refused, GaveUp."""
-    return persist(lambda: called(lambda: _download(hub, entry, caps), write=False), hub.patience)
+    return persist(lambda: called(lambda: _download(hub, entry), write=False), hub.patience)
 
 
-def _download(hub: GitHub, entry: ArtifactEntry, caps: Caps) -> bytes:
+def _download(hub: GitHub, entry: ArtifactEntry) -> bytes:
     import requests
 
     headers = {"Accept": "application/vnd.github+json", **hub.authorization()}
@@ -72,7 +72,7 @@ def _download(hub: GitHub, entry: ArtifactEntry, caps: Caps) -> bytes:
         with session.get(link, allow_redirects=False, timeout=hub.timeout_s, stream=True) as second:
             if second.status_code != 200:
                 raise _meaning(second)
-            return _capped(second.iter_content(1 << 16), caps.archive_bytes)
+            return _capped(second.iter_content(1 << 16), CAPS.archive_bytes)
 
 
 def _meaning(response: Any) -> Exception:
@@ -100,31 +100,31 @@ def _capped(chunks: Iterator[bytes], limit: int) -> bytes:
     return bytes(found)
 
 
-def member(archive: bytes, *, name: str = MEMBER, caps: Caps = CAPS) -> bytes:
+def member(archive: bytes, *, caps: Caps = CAPS) -> bytes:
     """The bytes of the one member of a zip archive, inflated in memory up to the cap. Raises NotTaken."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             infos = opened.infolist()
             if len(infos) != 1:
-                raise NotTaken(f"the archive has {len(infos)} members, not the one {name}")
-            _plain(infos[0], name)
+                raise NotTaken(f"the archive has {len(infos)} members, not the one {MEMBER}")
+            _plain(infos[0])
             with opened.open(infos[0]) as stream:
                 found = stream.read(caps.member_bytes + 1)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError) as error:
         why = " ".join(str(error).split())[:120] or type(error).__name__
         raise NotTaken(f"not a usable zip archive: {why}") from None
     if len(found) > caps.member_bytes:
-        raise NotTaken(f"{name} has more than {caps.member_bytes:,} bytes")
+        raise NotTaken(f"{MEMBER} has more than {caps.member_bytes:,} bytes")
     return found
 
 
-def _plain(info: zipfile.ZipInfo, name: str) -> None:
-    if info.filename != name or info.orig_filename != name:
-        raise NotTaken(f"the archive's member is {info.filename[:80]!r}, not {name}")
+def _plain(info: zipfile.ZipInfo) -> None:
+    if info.filename != MEMBER or info.orig_filename != MEMBER:
+        raise NotTaken(f"the archive's member is {info.filename[:80]!r}, not {MEMBER}")
     if info.flag_bits & 0x1:
-        raise NotTaken(f"{name} is encrypted")
+        raise NotTaken(f"{MEMBER} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise NotTaken(f"{name} is compressed by method {info.compress_type}")
+        raise NotTaken(f"{MEMBER} is compressed by method {info.compress_type}")
     mode = info.external_attr >> 16
     if mode and (mode & 0o170000) not in (0, 0o100000):
-        raise NotTaken(f"{name} is not a plain file")
+        raise NotTaken(f"{MEMBER} is not a plain file")

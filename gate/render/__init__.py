@@ -46,11 +46,11 @@ def regression_summary(decision: Decision) -> str:
     return page.render("regression_summary.md.j2", {**page.view(decision, cap=0), **page.worse(decision)})
 
 
-def texts(decision: Decision, *, target: str | None = None, key: str = "main") -> dict[str, str]:
+def texts(decision: Decision, *, target: str | None = None) -> dict[str, str]:
     """The text of each file a judgement leaves for people, by file name."""
     record = msgspec.json.format(msgspec.json.encode(status(decision, target), order="sorted"), indent=1)
     return {
-        "comment.md": comment(decision, key=key),
+        "comment.md": comment(decision),
         "status.json": record.decode("utf-8") + "\n",
         "step_summary.md": step_summary(decision),
         "regression_summary.md": regression_summary(decision),

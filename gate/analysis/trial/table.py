@@ -192,13 +192,13 @@ def _result(name: str, tally: _Tally, commits: int) -> RuleResult:
     )
 
 
-def clopper_pearson(hits: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a rate (Clopper and Pearson 1934)."""
+def clopper_pearson(hits: int, n: int) -> tuple[float, float]:
+    """The exact 95% interval of a rate (Clopper and Pearson 1934)."""
     from scipy import special
 
     if n == 0:
         return 0.0, 1.0
-    tail = (1 - confidence) / 2
+    tail = 0.05 / 2
     low = float(special.betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
     high = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
     return low, high
