@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -91,13 +92,30 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _fail(*(f"gate: {problem}" for problem in error.problems), code=error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("gate: interrupted; finished work is on disk, run it again with --resume to go on", code=130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return Exit.NO_VERDICT
+    except SystemExit:
+        # No verb ends the process by itself: click and rich do, with 1, where the reader of a pipe has gone.
+        return _fail("gate: standard output is closed", code=Exit.NO_VERDICT)
+    except OSError as error:
+        where = error.filename if error.filename is not None else "standard output or standard error"
+        what = error.strerror or str(error)
+        return _fail(f"gate: {where}: {what}; make room, or name another place", code=Exit.NO_VERDICT)
 
 
 def _fail(*lines: str, code: int) -> int:
-    for line in lines:
-        # A usage error may list its choices over several lines.
-        click.echo(one_line(" ".join(line.split("\n\t"))), err=True)
+    """Tells what is wrong, if anybody can be told, and returns the code whatever becomes of the words."""
+    try:
+        for line in lines:
+            # A usage error may list its choices over several lines.
+            click.echo(one_line(" ".join(line.split("\n\t"))), err=True)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, SystemExit):
+        _drop_output()
     return code
+
+
+def _drop_output() -> None:
+    """Sends what Python still holds back nowhere: it would fail again at exit and replace the exit code."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)

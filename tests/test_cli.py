@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,52 @@ def test_wrong_usage_is_one_line_and_64(argv: list[str], capsys: pytest.CaptureF
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert "gate" in capsys.readouterr().out
+
+
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+# Exit code 1 is a block: nothing that happens to what is printed may give it.
+PRINTING = (["policy", "explain"], ["baseline", "show"], ["ledger", "show"], ["validate", "pyproject.toml"], ["--help"])
+
+
+@needs_full
+@pytest.mark.parametrize("argv", PRINTING)
+def test_output_that_cannot_be_printed_is_one_line_and_no_block(argv: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "gate", *argv]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
+
+
+@needs_full
+@pytest.mark.parametrize(("argv", "code"), [(["judge"], 64), (["ledger", "check", "nowhere"], 2), (["nothing"], 64)])
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code(argv: list[str], code: int) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "gate", *argv], stdout=full, stderr=full, check=False)
+    assert done.returncode == code
+
+
+@pytest.mark.parametrize("argv", PRINTING[:3])
+def test_a_reader_that_goes_away_is_no_block(argv: list[str]) -> None:
+    command = [sys.executable, "-m", "gate", *argv]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == 2 and "Traceback" not in said
+
+
+def test_closed_output_is_no_fault() -> None:
+    command = f"{sys.executable} -m gate policy explain --policy nowhere >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_in_the_place_of_an_output_folder_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    argv = ["judge", "--ledger", "l", "--matrix", "m", "--base", "b", "--head", "h", "--out", str(tmp_path / out)]
+    assert run(argv) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -54,7 +54,7 @@ def clear(out: Path) -> None:
     """Removes an earlier judgement, so that a run that breaks off cannot leave an old verdict standing."""
     texts = ("comment.md", "status.json", "step_summary.md", "regression_summary.md")
     for name in (DECISION_FILE, REGRESSIONS_FILE, *texts):
-        (out / name).unlink(missing_ok=True)
+        store.remove_file(out / name)
 
 
 def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:

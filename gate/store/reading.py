@@ -48,6 +48,14 @@ def read_bytes(path: Path, *, most: int = LARGEST_BYTES) -> bytes:
         raise io_fault("read", path, error) from None
 
 
+def read_record(path: Path, record: type[T], *, what: str, fix: str) -> T:
+    """The one record that a JSON file of our own making holds. Raises UnusableInput, `not WHAT`, if it is not one."""
+    try:
+        return msgspec.json.decode(read_bytes(path), type=record)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnusableInput(Problem(what=f"not {what}: {error}", file=str(path), fix=fix)) from None
+
+
 def read_start(path: Path, size: int = 1 << 16) -> bytes:
     """The first `size` bytes of a file. Raises UnusableInput if it cannot be read."""
     try:

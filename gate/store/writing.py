@@ -54,6 +54,14 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
         raise io_fault("write", path, error) from None
 
 
+def remove_file(path: Path) -> None:
+    """Removes a file of our own making, if it is there. Raises UnusableInput where that is not possible."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise io_fault("write", path, error) from None
+
+
 def remove_folder(path: Path) -> None:
     """Removes a folder of our own making with all that is in it, if it is there."""
     shutil.rmtree(path, ignore_errors=True)
