@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -11,10 +12,11 @@ from gate.model.outcome import Outcome
 
 
 def usable(row: Outcome) -> bool:
-    """Whether a row holds a time of a checked output."""
-    time = row.median_us
-    timed = row.timing_method not in (None, "codegen") and time is not None and 0.0 < time < math.inf
-    return row.benchmark_status == "ok" and row.correct is True and timed
+    """Whether a row holds a time of a checked output, and none that no kernel can take."""
+    if row.benchmark_status != "ok" or row.correct is not True or row.timing_method in (None, "codegen"):
+        return False
+    times = chain([row.median_us], *(row.blocks_us or ()))
+    return all(time is not None and 0.0 < time < math.inf for time in times)
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):

@@ -178,6 +178,10 @@ PARTIAL: dict[str, tuple[Edit, str]] = {
     "a shape without a row": (own(0), "partial: 1 of 6 shapes have no row, such as sha1:"),
     "a skipped row": (own(0, benchmark_status="skipped", **NO_TIME), "partial: 1 of 6 shapes are skipped"),
     "a time without a check": (own(0, correct=None), "partial: 1 of 6 shapes have no time of a checked output"),
+    "a time that none can take": (
+        own(0, blocks_us=((3.0, 3.0), (-3.0, 3.0))),
+        "partial: 1 of 6 shapes have no time of a checked output",
+    ),
 }
 MIXED: dict[str, tuple[Edit, str]] = {
     "two GPUs": (own(0, gpu="AMD Instinct MI355X"), "more than one GPU: AMD Instinct MI350X, AMD Instinct MI355X"),
