@@ -59,7 +59,7 @@ def judge(inputs: Inputs) -> Decision:
 
 def _plain(inputs: Inputs) -> Part | None:
     """The shapes that can be judged as columns, where both runs were read as such."""
-    if not isinstance(inputs.base, Columns) or not isinstance(inputs.head, Columns):
+    if not isinstance(inputs.base, Columns) or not isinstance(inputs.head, Columns) or not inputs.ledger.shapes:
         return None
     profiled = (shape_id for shape_id, _ in inputs.profiles)
     singled_out = [*(waiver.shape_id for waiver in inputs.waivers), *inputs.code, *profiled]

@@ -136,7 +136,8 @@ def _standing(matrix: Matrix, rivals: tuple[str, ...], index: Places, arms: Sequ
 
 def _calm(found: Group, base: Side, head: Side, policy: Policy) -> Mask:
     """Shapes whose candidate and best baseline are both stable."""
-    spread = head.columns.of("p90_us") / head.columns.of("p10_us")
+    with np.errstate(over="ignore"):
+        spread = head.columns.of("p90_us") / head.columns.of("p10_us")
     rows = np.stack([other.head for other in found.others])[found.best, np.arange(len(found.index))]
     limit = 1 + policy.noise.unstable
     calm: Mask = (spread[found.candidate.head] <= limit) & (spread[rows] <= limit)

@@ -227,3 +227,14 @@ def test_a_shape_that_is_singled_out_is_not_plain() -> None:
     found = part.part(LEDGER, MATRICES, base=base, head=head, policy=Policy(), singled_out=singled)
     assert not found.mask[5]
     assert found.size == 12
+
+
+def test_a_ledger_without_a_shape_and_times_beyond_all_bounds_are_judged_as_row_by_row(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    run = plain_run(1)
+    refused = Ledger(shapes=(), problems=(Problem(what="refused", file="l.jsonl", line=1),))
+    assert same(*both(run, run, ledger=refused))
+    wide = msgspec.structs.replace(run.outcomes[0], p10_us=5e-324, p90_us=1e300)
+    assert same(*both(run, replaced(run, 0, wide)))
+    assert not recwarn.list
