@@ -17,6 +17,10 @@ from gate.replay.timer import RING_BYTES, SPREAD_FACTOR, plan_ring
 Reply = dict[str, Any]
 
 
+# What a row says where integrity check 4, and the second half of check 3, had nothing to compare with.
+UNPROFILED = "the profiler saw no kernel: the graph was not held against an eager call"
+
+
 class Spoiled(Exception):
     """What the arms found in their shared ring cannot be trusted; each must have one of its own."""
 
@@ -121,10 +125,10 @@ class Attempt:
         for arm in self.talk.alive():
             reply = self.talk.ask(arm, {"do": "check"})
             if reply is not None:
-                self.talk.results[arm].max_abs, self.talk.results[arm].profiled_us = (
-                    reply["max_abs"],
-                    reply["profiled_us"],
-                )
+                result = self.talk.results[arm]
+                result.max_abs, result.profiled_us = reply["max_abs"], reply["profiled_us"]
+                if result.profiled_us is None and UNPROFILED not in result.notes:
+                    result.notes.append(UNPROFILED)
                 self._take_findings(arm, reply)
 
     def _take_findings(self, arm: Arm, reply: Reply) -> None:

@@ -7,6 +7,18 @@ from dataclasses import dataclass, field
 MIB = 1024 * 1024
 
 
+# The rate at which a dtype can be multiplied at best, then what it is on chips without units of its own.
+RATES = {
+    "f32": ("fp32",),
+    "f16": ("bf16",),
+    "fp16": ("bf16",),
+    "int8": ("fp8",),
+    "fp4": ("fp4", "fp8"),
+    "mixed_a8w4": ("fp4", "fp8"),
+    "mixed_a16w4": ("fp8",),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """Peak rates of one GPU model; dense, without sparsity.
@@ -36,8 +48,9 @@ class Chip:
         return max(2 * self.cache_bytes, self.l2_evict_bytes)
 
     def peak_tflops(self, dtype: str) -> float | None:
-        """The dense matrix peak for a dtype, or None where no sheet gives one."""
-        return self.tflops.get({"f32": "fp32", "f16": "bf16", "fp16": "bf16", "int8": "fp8"}.get(dtype, dtype))
+        """The dense matrix peak that no product of a dtype can beat, or None where no sheet gives one."""
+        known = (self.tflops[rate] for rate in RATES.get(dtype, (dtype,)) if rate in self.tflops)
+        return next(known, None)
 
 
 def _rates(bf16: float, fp8: float, fp32: float, fp4: float | None = None) -> dict[str, float]:

@@ -23,7 +23,7 @@ class SimOptions:
     """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
 
     `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated; after
-    `canaries` of them no process can take one. With `lends`
+    `canaries` of them no process can take one. With `profiler` 0 it sees no kernel. With `lends`
     0 no memory can be shared between processes, with -1 whoever tries dies, as of a broken driver. While the file
     `gone` exists, every process fails at every command.
     """
@@ -39,6 +39,7 @@ class SimOptions:
     drift: float = 0.0
     drift_after: int = 1_000_000
     canaries: int = 1_000_000
+    profiler: int = 1
     gone: str = ""
     lends: int = 1
 
@@ -201,7 +202,7 @@ class SimDevice(SimMemory):
         self._cached.clear()
         try:
             run()
-            return tuple(self._profiled)
+            return tuple(self._profiled) if self.options.profiler else ()
         finally:
             self._profiled = None
 

@@ -191,6 +191,15 @@ def test_a_canary_that_cannot_be_taken_stops_the_session_too(tmp_path: Path) -> 
     assert [row.benchmark_status for row in found] == ["ok"] * 2 + ["skipped"] * 2
 
 
+@pytest.mark.parametrize("profiler", [0, 1])
+def test_a_row_says_that_the_profiler_saw_nothing(tmp_path: Path, profiler: int) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1))
+    assert rig.run(tmp_path, *BASE, sim=f"{rig.SIM},profiler={profiler}")[0] == 0
+    (row,) = rig.by_provider(rig.rows(tmp_path), "flydsl")
+    assert row.benchmark_status == "ok" and (row.device_us is None) == (not profiler)
+    assert (row.notes == "the profiler saw no kernel: the graph was not held against an eager call") == (not profiler)
+
+
 @pytest.mark.parametrize("method", ["graph_slope", "cudagraph"])
 def test_times_below_zero_cost_their_rows_and_not_the_run(tmp_path: Path, method: str) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(2))

@@ -152,4 +152,8 @@ def test_unknown_chips_err_to_the_safe_side() -> None:
     amd = chip_for("AMD Instinct MI999", l2_bytes=4 * MIB, amd=True)
     assert amd.mall_bytes == 256 * MIB and amd.bandwidth_gbps is None
     assert chip_for("AMD Instinct MI350X", l2_bytes=4 * MIB, amd=True).l2_bytes == 32 * MIB
-    assert chip_for("NVIDIA H200", l2_bytes=60 * MIB, amd=False).peak_tflops("fp16") == 989
+    h200 = chip_for("NVIDIA H200", l2_bytes=60 * MIB, amd=False)
+    assert h200.peak_tflops("fp16") == 989
+    # Every dtype of a product has a bound, also where the chip has no units for it.
+    assert [h200.peak_tflops(dtype) for dtype in ("int8", "fp4", "mixed_a8w4", "mixed_a16w4")] == [1979] * 4
+    assert chip_for("AMD Instinct MI350X", l2_bytes=4 * MIB, amd=True).peak_tflops("mixed_a8w4") == 9200

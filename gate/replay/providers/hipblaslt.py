@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, ProviderAdapter, adapter_from, kernel
+from gate.replay.provider import Launch, kernel
 
 HALVES = ("bf16", "f16", "fp16")
 DENSE = "hipBLASLt by torch.mm, the first solution of its heuristic"
@@ -62,8 +60,3 @@ preshuffle_gemm = kernel(
 fp8_gemm_rowscale = kernel(
     op="fp8_gemm_rowscale", provider="hipblaslt", dtypes=("fp8",), detail=SCALED, when=_refusal, version=version
 )(_bind)
-
-
-def get_adapter(op_type: str) -> ProviderAdapter:
-    """The kernel for an op. Raises NoKernel."""
-    return adapter_from(sys.modules[__name__], op_type)
