@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,6 +19,23 @@ PLAN_FILE = "plan.json"
 SCHEMA = "gate.shard_plan/1"
 _SHARD = re.compile(r"([1-9]\d{0,2})/([1-9]\d{0,2})")
 MOST_RUNNERS = 256
+
+
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line of a journal says of costs: the seconds of each part of the work, and the arms they were for."""
+
+    shape_id: str
+    spent_s: dict[str, Seconds] = {}
+    arms: dict[str, Any] = {}
+
+
+class Wall(msgspec.Struct, frozen=True, kw_only=True):
+    """What a manifest says of costs."""
+
+    wall_s: Seconds
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,15 +100,28 @@ def costs_from(jobs: Sequence[Job], places: Sequence[Path]) -> shards.Costs:
         if not journals:
             raise UnusableInput(Problem(what=f"no {JOURNAL} in it", file=str(place), fix="name what a run left"))
         for path in journals:
-            lines = [line for line in read_lines(path) if "shape_id" in line]
+            lines = spent_in(path)
             own = shards.recorded_s(lines)
             for shape_id, seconds in own.items():
                 recorded[shape_id] = recorded.get(shape_id, 0.0) + seconds
             manifest = path.with_name("manifest.json")
             if manifest.is_file():
-                wall_s += float(json.loads(store.read_bytes(manifest))["wall_s"])
+                fix = "remove it: the costs are then those of the journal alone"
+                wall_s += store.read_record(manifest, Wall, what="the manifest of a run", fix=fix).wall_s
                 spent_s += sum(sum(line.get("spent_s", {}).values()) for line in lines)
     return shards.costs_of(jobs, recorded, wall_share=wall_s / spent_s if wall_s and spent_s else None)
+
+
+def spent_in(path: Path) -> list[dict[str, Any]]:
+    """The shapes of a journal. Raises UnusableInput for one whose seconds are none."""
+    lines = [line for line in read_lines(path) if "shape_id" in line]
+    for line in lines:
+        try:
+            msgspec.convert(line, Spent)
+        except msgspec.ValidationError as error:
+            what = f"the seconds of {line['shape_id']} are none: {error}"
+            raise UnusableInput(Problem(what=what, file=str(path), fix="name another run with --costs")) from None
+    return lines
 
 
 def parse(text: str) -> tuple[int, int]:
@@ -104,11 +134,7 @@ def parse(text: str) -> tuple[int, int]:
 
 def read(path: Path) -> ShardPlan:
     """The plan in `path`. Raises UnusableInput if it is not one."""
-    try:
-        return msgspec.json.decode(store.read_bytes(path), type=ShardPlan)
-    except msgspec.DecodeError as error:
-        problem = Problem(what=f"not a plan of shards: {error}", file=str(path), fix="make it with gate shard plan")
-        raise UnusableInput(problem) from None
+    return store.read_record(path, ShardPlan, what="a plan of shards", fix="make it with gate shard plan")
 
 
 def shard_of(plan: ShardPlan, text: str, *, ledgers: Mapping[str, str], file: str) -> Shard:

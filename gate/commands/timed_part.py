@@ -1,8 +1,9 @@
-"""What a timed run says of itself, so that several of them can be put together: which part, of what, measured how."""
+"""What a timed run keeps of itself: since which day it runs, and which part of what it measured, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 
 from gate import store
 from gate.commands.shard_plan import PLAN_FILE
-from gate.commands.timed_session import Measured, unmeasured
+from gate.commands.timed_session import REPLAY_FOLDER, Measured, unmeasured
 from gate.commands.timed_tape import METHOD
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
@@ -18,9 +19,15 @@ from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.blocks import HEAD
 
-PART_FILE = "part.json"
+PART_FILE, STATE_FILE = "part.json", "run.json"
 SCHEMA = "gate.part/1"
 MACHINE_FIELDS = ("gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version")
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run keeps from its first call: the day that waivers are held against."""
+
+    day: date
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +48,24 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     scope: str
     finished: bool
     problems: tuple[str, ...] = ()
+
+
+def begin(out: Path, *, resume: bool) -> date:
+    """The day that waivers are held against: that of the first call, also where a later one goes on.
+
+    Raises UnusableInput where `out` holds a run and this one does not say that it goes on with it.
+    """
+    path = out / STATE_FILE
+    if path.exists() or (out / REPLAY_FOLDER).exists():
+        if not resume:
+            fix = "give --resume to go on with it, or another --out"
+            raise UnusableInput(Problem(what="already holds a run", file=str(out), fix=fix))
+        if path.exists():
+            fix = "remove it, then --resume: waivers are then held against today"
+            return store.read_record(path, State, what="the state of a run", fix=fix).day
+    day = datetime.now(UTC).date()
+    store.write_json(path, State(day=day))
+    return day
 
 
 def write(out: Path, work: Work, found: Measured, timed: Mapping[str, Any], *, policy: Policy) -> None:
@@ -87,9 +112,4 @@ def machine_of(rows: list[Outcome]) -> dict[str, tuple[str, ...]]:
 
 def read(folder: Path) -> Part:
     """The account in `folder`. Raises UnusableInput if there is none, or it is not one."""
-    path = folder / PART_FILE
-    try:
-        return msgspec.json.decode(store.read_bytes(path), type=Part)
-    except msgspec.DecodeError as error:
-        problem = Problem(what=f"not the account of a run: {error}", file=str(path), fix="write it with gate run")
-        raise UnusableInput(problem) from None
+    return store.read_record(folder / PART_FILE, Part, what="the account of a run", fix="write it with gate run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from gate import store
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judge_files, judged, timed_code, timed_part
 from gate.commands.artifact_judge import stored_results, uncontradicted
-from gate.commands.timed_session import CONFIRM_FOLDER, REPLAY_FOLDER, Measured, measure_all, unmeasured
+from gate.commands.timed_session import CONFIRM_FOLDER, Measured, measure_all, unmeasured
 from gate.commands.timed_tape import Rows, summed
 from gate.commands.timed_work import Work, read_work
 from gate.model.decision import CodeEvidence, Command, Decision, RowFinding
@@ -25,7 +25,6 @@ from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.waiver import Waiver
 from gate.replay.blocks import BASE, HEAD
 
-STATE_FILE = "run.json"
 HEAD_ROWS, BASE_ROWS = "results", "base_results"
 MOST_NAMED = 20
 
@@ -55,11 +54,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(job: TimedJob) -> Decision:
     """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised."""
+    if job.resume:
+        # What goes on is not judged yet, whatever it stumbles over; without --resume an earlier run is not ours.
+        judged.clear(job.out)
     frame = Frame(
         work=read_work(job.ledgers, job.limits, job.timed, base=job.base),
         policy=judge_files.read_policy(job.policy),
         waivers=judge_files.read_waivers(job.waivers),
-        today=begin(job.out, resume=job.resume),
+        today=timed_part.begin(job.out, resume=job.resume),
     )
     judged.clear(job.out)
     try:
@@ -70,23 +72,6 @@ def run(job: TimedJob) -> Decision:
     judged.write(decision, job.out)
     write_reports(job.out)
     return decision
-
-
-def begin(out: Path, *, resume: bool) -> date:
-    """The day that waivers are held against: that of the first call, also where a later one goes on.
-
-    Raises UnusableInput where `out` holds a run and this one does not say that it goes on with it.
-    """
-    path = out / STATE_FILE
-    if path.exists() or (out / REPLAY_FOLDER).exists():
-        if not resume:
-            fix = "give --resume to go on with it, or another --out"
-            raise UnusableInput(Problem(what="already holds a run", file=str(out), fix=fix))
-        if path.exists():
-            return msgspec.json.decode(store.read_bytes(path), type=dict[str, date])["day"]
-    day = datetime.now(UTC).date()
-    store.write_json(path, {"day": day})
-    return day
 
 
 def decide(job: TimedJob, frame: Frame) -> Decision:

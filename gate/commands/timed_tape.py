@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +25,20 @@ from gate.replay.rows import both_sides, build_rows
 from gate.replay.runner import measure
 
 METHOD, MANIFEST = "graph_slope", "manifest.json"
-# What a resumed run adds to what the manifest said before.
-ADDED_UP = ("wall_s", "timed_gpu_s", "token_held_s", "worker_restarts")
+FIX = "remove it, then --resume: what it counted is then lost, and no row"
 Rows = dict[str, list[Outcome]]
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resumed run adds to what the manifest said before."""
+
+    wall_s: float = 0.0
+    timed_gpu_s: float = 0.0
+    token_held_s: float = 0.0
+    worker_restarts: int = 0
+
+
+ADDED_UP = Earlier.__struct_fields__
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,8 +130,8 @@ class Tape:
         told = manifest(summed(self.sessions), self.header, counts={}, missing=missing, wanted=len(jobs))
         path = self.options["out"] / MANIFEST
         try:
-            earlier = json.loads(store.read_bytes(path)) if path.is_file() else {}
-            store.write_json(path, {**told, **{name: told[name] + earlier.get(name, 0) for name in ADDED_UP}})
+            earlier = store.read_record(path, Earlier, what="a manifest", fix=FIX) if path.is_file() else Earlier()
+            store.write_json(path, {**told, **{name: told[name] + getattr(earlier, name) for name in ADDED_UP}})
         finally:
             self.journal.close()
 

@@ -366,3 +366,32 @@ def test_the_manifests_say_how_the_time_was_spent_also_of_a_run_that_broke_off(
     rig.call([*argv, "--resume"])
     whole = json.loads((tmp_path / "replay" / "manifest.json").read_text())
     assert whole["wall_s"] > first["wall_s"] and whole["missing"] == []
+
+
+@pytest.mark.parametrize("name", ["run.json", "replay/manifest.json"])
+@pytest.mark.parametrize("text", ["", "[]", '{"day": 5, "wall_s": "x"}', "[" * 10**5])
+def test_a_file_of_its_own_that_is_damaged_is_one_line_and_no_verdict(
+    slow: Path, ledgers: Path, tmp_path: Path, name: str, text: str
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(slow, out)
+    (out / name).write_text(text)
+    argv = rig.arguments(ledgers, out, "--resume", head=SLOW)
+    code, stderr = rig.call(argv)
+    told = [line for line in stderr.splitlines() if line.startswith("gate: ")]
+    assert code == 2 and "Traceback" not in stderr
+    assert len(told) == 1 and f"{name}: not " in told[0] and "remove it, then --resume" in told[0]
+    assert not (out / "status.json").exists() or rig.decision(out)["gate"] == "no_verdict"
+    (out / name).unlink()
+    assert rig.call(argv)[0] == 1
+    assert (out / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+
+
+def test_what_goes_on_leaves_no_earlier_verdict_standing(slow: Path, ledgers: Path, tmp_path: Path) -> None:
+    out, edited = tmp_path / "out", tmp_path / "ledgers"
+    shutil.copytree(slow, out)
+    shutil.copytree(ledgers, edited)
+    path = edited / "rmsnorm" / store.LEDGER_FILE
+    path.write_text(path.read_text() + "{")
+    assert rig.call(rig.arguments(edited, out, "--resume", head=SLOW))[0] == 2
+    assert not (out / "decision.json").exists() and not (out / "status.json").exists()

@@ -169,3 +169,27 @@ def test_wrong_shards_are_one_line(
 def test_everything_a_shard_leaves_is_known_or_valid(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", str(ran / "1"), str(ran / "whole")]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "5", '{"wall_s": "x"}', '{"wall_s": -1}', "[" * 10**5, '"\\ud800'])
+def test_a_manifest_that_is_none_is_one_line(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    shutil.copytree(ran / "1" / "replay", tmp_path / "replay")
+    (tmp_path / "replay" / "manifest.json").write_text(text)
+    argv = ["shard", "plan", "--ledgers", str(ran / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*argv, "--costs", str(tmp_path), "--out", str(tmp_path / "plan.json")]) == 2
+    said = capsys.readouterr().err
+    assert "manifest.json: not the manifest of a run" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("spent", [None, [], {"drop": None}, {"drop": "x"}, {"drop": -1.0}, {"drop": 1e300}])
+def test_seconds_that_are_none_are_one_line(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spent: Any
+) -> None:
+    line = {"shape_id": "sha1:0", "spent_s": spent, "arms": {}}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
+    argv = ["shard", "plan", "--ledgers", str(ran / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*argv, "--costs", str(tmp_path), "--out", str(tmp_path / "plan.json")]) == 2
+    said = capsys.readouterr().err
+    assert "the seconds of sha1:0 are none" in said and said.count("\n") == 1

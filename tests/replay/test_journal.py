@@ -81,3 +81,32 @@ def test_a_run_that_measured_nothing_yet_stands_in_nobodys_way(tmp_path: Path) -
     journal.close()
     assert (finished, in_force) == ([], other)
     assert read_lines(tmp_path / JOURNAL) == [other]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 18 + b"\n", b"[1]\n", b'{"shape_id": "s0"\n', b"[" * 10**5 + b"\n", b"\xff\n"]
+)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_damaged_line_removes_no_finished_shape_after_it(tmp_path: Path, damage: bytes, at: int) -> None:
+    fill(tmp_path, 3)
+    path = tmp_path / JOURNAL
+    lines = path.read_bytes().splitlines(keepends=True)
+    spoiled = b"".join([*lines[:at], damage, *lines[at + 1 :]])
+    path.write_bytes(spoiled)
+    with pytest.raises(UnusableInput, match=f"line {at + 1} is damaged, and finished shapes follow it; "):
+        open_journal(tmp_path, header=HEADER, resume=True)
+    assert path.read_bytes() == spoiled
+    if at:
+        path.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
+        journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
+        journal.close()
+        assert len(finished) == 2
+
+
+def test_a_damaged_last_line_is_dropped(tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    path = tmp_path / JOURNAL
+    path.write_bytes(path.read_bytes() + b"\0\0{\n")
+    journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
+    journal.close()
+    assert len(finished) == 2 and len(path.read_bytes().splitlines()) == 3
