@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 
 from gate import store
-from tests.factory import make_shape
 from tests.replay.on_cpu import case_for, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE, re.DOTALL))
-COMMANDS = [text.replace("\\\n", " ") for text in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)]
+BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = [line for text in BLOCKS for line in text.replace("\\\n", " ").splitlines()]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The page's files, and a ledger of three additions."""
+    """The page's files, and the ledger of three additions that it makes of them."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    ledger = [make_shape(op_type="vec_add", dtype="fp32", args={"N": count}) for count in (8, 33, 4096)]
-    store.write_jsonl(tmp_path / "my_ledger.jsonl", ledger)
+    made = run(tmp_path, *command("ledger import"))
+    assert made.returncode == 0, made.stderr
     return tmp_path
 
 
@@ -45,8 +45,8 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_page_has_what_the_tests_run() -> None:
-    assert set(FILES) == {"my_kernels/add.py", "my_kernels/rehearsal.py", "my_matrix.yaml"}
-    assert [text.split()[1] for text in COMMANDS] == ["correctness", "correctness"]
+    assert set(FILES) == {"my_kernels/add.py", "my_kernels/rehearsal.py", "my_matrix.yaml", "my_shapes.yaml"}
+    assert [text.split()[1] for text in COMMANDS] == ["correctness", "ledger", "correctness"]
 
 
 @pytest.mark.parametrize("verb", ["correctness", "replay"])
