@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -57,20 +58,7 @@ def named(words: list[str], option: str) -> list[str]:
     help="The day that waivers are held against; the current one if absent.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print decision.json instead of the summary.")
-def command(
-    ledger: Path,
-    matrix: Path,
-    base: Path,
-    head: Path,
-    policy: Path | None,
-    waivers: Path | None,
-    confirm: tuple[Path, Path] | None,
-    profiles: Path | None,
-    arch: str | None,
-    out: Path,
-    today: datetime | None,
-    as_json: bool,
-) -> int:
+def command(*, out: Path, today: datetime | None, as_json: bool, **given: Any) -> int:
     """Judges head results against base results.
 
     Exactly one finding per ledger row. Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong usage. An input that
@@ -82,18 +70,7 @@ def command(
     judged.clear(out)
     with judged.without_collector():
         try:
-            inputs = judge_files.read_inputs(
-                ledger=ledger,
-                matrix=matrix,
-                base=base,
-                head=head,
-                policy=policy,
-                waivers=waivers,
-                confirm=confirm,
-                profiles=profiles,
-                arch=arch,
-                today=day,
-            )
+            inputs = judge_files.read_inputs(**given, today=day)
         except UnusableInput as error:
             judged.write(judged.unusable(error.problems), out)
             raise

@@ -114,7 +114,20 @@ def _read(
         raise UnusableInput(*((ended,) if ended else error.problems)) from None
     # The script is told how often to call; it tells itself how much of that the trace holds.
     warmup = _count(facts, "warmup", 0 if watch.tool == "torch_profiler" else request.warmup)
-    subject = Subject(
+    subject = _subject(request, facts, warmup=warmup, commit=commit, version=version)
+    own = {"script": "repro.py", "stdout": "stdout.txt", "stderr": "stderr.txt"}
+    diagnosis = diagnose(trace, subject, code=record, files={**own, **profile_files.keep(found, out)})
+    remarks = [str(ended)] if ended else []
+    if "copies" in facts:
+        remarks.append(f"{subject.calls} calls over a ring of {facts['copies']} copies")
+    diagnosis = msgspec.structs.replace(diagnosis, notes=(*remarks, *diagnosis.notes))
+    profile_files.write(out, diagnosis)
+    return diagnosis
+
+
+def _subject(request: Request, facts: Mapping[str, Any], *, warmup: int, commit: str | None, version: str) -> Subject:
+    """What was profiled; the script's own words fill what the request leaves open."""
+    return Subject(
         shape_id=request.shape.shape_id,
         provider=request.provider,
         op_type=request.shape.op_type,
@@ -128,14 +141,6 @@ def _read(
         warmup=warmup,
         kernel=request.kernel,
     )
-    own = {"script": "repro.py", "stdout": "stdout.txt", "stderr": "stderr.txt"}
-    diagnosis = diagnose(trace, subject, code=record, files={**own, **profile_files.keep(found, out)})
-    remarks = [str(ended)] if ended else []
-    if "copies" in facts:
-        remarks.append(f"{subject.calls} calls over a ring of {facts['copies']} copies")
-    diagnosis = msgspec.structs.replace(diagnosis, notes=(*remarks, *diagnosis.notes))
-    profile_files.write(out, diagnosis)
-    return diagnosis
 
 
 def _ended(request: Request, ran: tools.Ran) -> Problem | None:

@@ -90,24 +90,19 @@ def command(
     Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong usage.
     """
     root = ledgers or default_ledgers()
+    common: dict[str, Any] = {
+        "ledgers": root,
+        "out": out,
+        "limits": Limits(ops=ops, shapes=shapes),
+        "policy": policy or _if_there(root / POLICY_FILE),
+        "waivers": waivers or _if_there(root / WAIVERS_FILE),
+        "resume": resume,
+    }
     timed = timed_options.taken(sources)
     if timed is not None:
-        common = {"ledgers": root, "out": out, "limits": Limits(ops=ops, shapes=shapes), "resume": resume}
-        rules = {
-            "policy": policy or _if_there(root / POLICY_FILE),
-            "waivers": waivers or _if_there(root / WAIVERS_FILE),
-        }
-        return measured(timed, sources, common | rules, as_json=as_json)
+        return measured(timed, sources, common, as_json=as_json)
     sources["base"] = FOLDER.convert(sources["base"], None, None) if sources["base"] is not None else None
-    job = Job(
-        ledgers=root,
-        out=out,
-        limits=Limits(ops=ops, shapes=shapes),
-        sources=sources,
-        policy=policy or _if_there(root / POLICY_FILE),
-        waivers=waivers or _if_there(root / WAIVERS_FILE),
-        resume=resume,
-    )
+    job = Job(sources=sources, **common)
     with store.output_lock(out):
         decision = guarded(job)
     judged.show(decision, out, as_json=as_json)

@@ -75,8 +75,7 @@ def command(
                 progress=step,
             )
         trials.append(trial)
-        for line in lines(trial):
-            click.echo(line)
+        click.echo("\n".join(lines(trial)))
     if out is not None:
         store.write_json(out / "selftest.json", trials)
 
