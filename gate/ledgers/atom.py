@@ -69,7 +69,8 @@ def scenarios(anchors: Sequence[Anchor], *, model: str | None) -> Iterator[Draft
     """A row a scenario: no kernel's shape, but what a serving benchmark of it must offer."""
     for anchor in anchors:
         args: Args = {"input_len": anchor.input_len, "output_len": anchor.output_len, "concurrency": anchor.concurrency}
-        yield _draft(SCENARIO, Cell(dtype="bf16", args=args), anchor, model or anchor.model or "any", "mixed", "")
+        cell = Cell(dtype="bf16", args=args)
+        yield _draft(SCENARIO, cell, anchor, model=model or anchor.model or "any", stage="mixed")
 
 
 def kernels(
@@ -90,22 +91,14 @@ def kernels(
         for op in ops:
             for point, stage, why in stages:
                 for cell in DERIVE[op](model, point, dtype):
-                    yield _draft(op, cell, anchor, model.name, stage, why)
+                    yield _draft(op, cell, anchor, model=model.name, stage=stage, why=why)
 
 
-def _draft(op: str, cell: Cell, anchor: Anchor, model: str, stage: Stage, why: str) -> Draft:
-    return Draft(
-        op_type=op,
-        model=model,
-        stage=stage,
-        dtype=cell.dtype,
-        args=cell.args,
-        kernel_name=cell.kernel_name,
-        source=Source(
-            kind="atom_workload",
-            input_len=anchor.input_len,
-            output_len=anchor.output_len,
-            concurrency=anchor.concurrency,
-        ),
-        notes="; ".join(part for part in (cell.notes, why) if part),
+def _draft(op: str, cell: Cell, anchor: Anchor, *, model: str, stage: Stage, why: str = "") -> Draft:
+    source = Source(
+        kind="atom_workload",
+        input_len=anchor.input_len,
+        output_len=anchor.output_len,
+        concurrency=anchor.concurrency,
     )
+    return Draft.of_cell(cell, op_type=op, model=model, stage=stage, source=source, why=why)

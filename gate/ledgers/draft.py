@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from gate.ledgers.ops.point import Cell
 from gate.model.shape import (
     UNREAL_STAGES,
     ArgValue,
@@ -32,6 +33,17 @@ def row_major() -> dict[str, Any]:
     return _ROW_MAJOR
 
 
+class Origin(TypedDict):
+    """Where a derived shape comes from, in Draft's fields."""
+
+    op_type: str
+    model: str
+    stage: Stage
+    source: Source
+    occurrences: NotRequired[int | None]
+    baseline_us: NotRequired[float | None]
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """One shape that one model uses, before equal shapes of several models are one row.
 
@@ -49,6 +61,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     occurrences: int | None = None
     baseline_us: float | None = None
     notes: str = ""
+
+    @classmethod
+    def of_cell(cls, cell: Cell, *, why: str = "", **origin: Unpack[Origin]) -> Draft:
+        """The draft of a derived shape; `why` follows the cell's own notes."""
+        notes = "; ".join(part for part in (cell.notes, why) if part)
+        return cls(dtype=cell.dtype, args=cell.args, kernel_name=cell.kernel_name, notes=notes, **origin)
 
     @property
     def physical(self) -> bytes:

@@ -105,16 +105,8 @@ def derived(sweep: Sweep, models: Mapping[str, Model]) -> Iterator[Draft]:
             for cell in DERIVE[sweep.op](model, point, dtype):
                 if cell.notes in sweep.without or (sweep.only and cell.notes not in sweep.only):
                     continue
-                yield Draft(
-                    op_type=sweep.op,
-                    model=model.name,
-                    stage="model_config",
-                    dtype=cell.dtype,
-                    args=cell.args,
-                    kernel_name=cell.kernel_name,
-                    source=Source(kind="model_config", file="models.toml"),
-                    notes=cell.notes,
-                )
+                source = Source(kind="model_config", file="models.toml")
+                yield Draft.of_cell(cell, op_type=sweep.op, model=model.name, stage="model_config", source=source)
 
 
 def _chosen(sweep: Sweep, models: Mapping[str, Model]) -> list[Model]:

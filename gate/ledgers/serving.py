@@ -33,17 +33,7 @@ def drafts(op: str, *, model: Model, steps: Mapping[Point, int], dtype: str, sou
     for point, count in steps.items():
         stage: Stage = "decode" if point.phase == "decode" else "prefill"
         for cell in DERIVE[op](model, point, dtype):
-            yield Draft(
-                op_type=op,
-                model=model.name,
-                stage=stage,
-                dtype=cell.dtype,
-                args=cell.args,
-                kernel_name=cell.kernel_name,
-                source=source,
-                occurrences=count,
-                notes=cell.notes,
-            )
+            yield Draft.of_cell(cell, op_type=op, model=model.name, stage=stage, source=source, occurrences=count)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

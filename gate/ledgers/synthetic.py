@@ -20,15 +20,6 @@ PROBES: Mapping[str, Callable[[], Iterator[Cell]]] = {**ROW_PROBES, **PRODUCT_PR
 def drafts(op: str) -> list[Draft]:
     """The op's probes as drafts. Raises KeyError for an op without any."""
     return [
-        Draft(
-            op_type=op,
-            model="synthetic",
-            stage="synthetic",
-            dtype=cell.dtype,
-            args=cell.args,
-            kernel_name=cell.kernel_name,
-            source=Source(kind="synthetic"),
-            notes=cell.notes,
-        )
+        Draft.of_cell(cell, op_type=op, model="synthetic", stage="synthetic", source=Source(kind="synthetic"))
         for cell in PROBES[op]()
     ]

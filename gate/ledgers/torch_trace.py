@@ -150,18 +150,8 @@ def _steps(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, float, 
 
 
 def _draft(op: str, cell: Cell, *, model: str, stage: Stage, time: float | None) -> Draft:
-    return Draft(
-        op_type=op,
-        model=model,
-        stage=stage,
-        dtype=cell.dtype,
-        args=cell.args,
-        kernel_name=cell.kernel_name,
-        source=Source(kind="sglang_trace", notes="torch profiler trace"),
-        occurrences=1,
-        baseline_us=time,
-        notes=cell.notes,
-    )
+    source = Source(kind="sglang_trace", notes="torch profiler trace")
+    return Draft.of_cell(cell, op_type=op, model=model, stage=stage, source=source, occurrences=1, baseline_us=time)
 
 
 def _add(found: dict[tuple[Any, ...], Draft], draft: Draft) -> None:
