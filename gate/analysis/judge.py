@@ -47,6 +47,26 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Profiles = {}
 
 
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """All rows with their findings, and what else they leave for the decision over the whole run.
+
+    `cells` and `rows` are those judged row by row, `found` those of the whole `ledger`; `again` the pairs of the
+    confirming session by shape_id, `of_no_use` what is said of profiles that did not help.
+    """
+
+    inputs: Inputs
+    ledger: Ledger
+    plain: Part | None
+    cells: Sequence[Cell]
+    rows: Sequence[Row]
+    found: tuple[RowFinding, ...]
+    moved: control_arm.Controls
+    uses: tuple[WaiverUse, ...]
+    books: tuple[Book, Book]
+    again: Mapping[str, Pair]
+    of_no_use: tuple[str, ...]
+
+
 def judge(inputs: Inputs) -> Decision:
     """The decision: exactly one finding per ledger shape and its candidate, in the ledger's order."""
     plain = _plain(inputs)
@@ -96,17 +116,19 @@ def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
         found = part.in_ledger_order(plain.findings(ledger, policy=policy, controls=moved), found, plain.mask)
     assert len(found) == len(ledger.shapes), "one finding per ledger row"
     return _decision(
-        inputs,
-        ledger,
-        plain,
-        cells=cells,
-        rows=rows,
-        found=found,
-        moved=moved,
-        uses=uses,
-        books=(base, head),
-        again=again,
-        of_no_use=of_no_use,
+        Judged(
+            inputs=inputs,
+            ledger=ledger,
+            plain=plain,
+            cells=cells,
+            rows=rows,
+            found=found,
+            moved=moved,
+            uses=uses,
+            books=(base, head),
+            again=again,
+            of_no_use=of_no_use,
+        )
     )
 
 
@@ -149,42 +171,18 @@ def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:
     }
 
 
-def _decision(
-    inputs: Inputs,
-    ledger: Ledger,
-    plain: Part | None,
-    *,
-    cells: Sequence[Cell],
-    rows: Sequence[Row],
-    found: tuple[RowFinding, ...],
-    moved: control_arm.Controls,
-    uses: tuple[WaiverUse, ...],
-    books: tuple[Book, Book],
-    again: Mapping[str, Pair],
-    of_no_use: tuple[str, ...],
-) -> Decision:
+def _decision(seen: Judged) -> Decision:
+    inputs, plain, cells, found = seen.inputs, seen.plain, seen.cells, seen.found
     policy = inputs.policy
-    tests = geomean_gate.tests(cells, rows, policy)
+    tests = geomean_gate.tests(cells, seen.rows, policy)
     counts = whole.counts(found)
-    required = sum(1 for row in rows if row.required) + (plain.size if plain else 0)
+    required = sum(1 for row in seen.rows if row.required) + (plain.size if plain else 0)
     cover = decide.coverage(counts, required=required, policy=policy)
-    tested = sum(1 for row in rows if row.estimate is not None and row.estimate.kind == "blocks")
+    tested = sum(1 for row in seen.rows if row.estimate is not None and row.estimate.kind == "blocks")
     refused_design = design.refusal(policy, n_tests=tested) if tested else None
-    methods = whole.methods(cells) | (plain.methods() if plain else frozenset())
-    codegen = methods == {"codegen"}
-    some = plain is not None and plain.size > 0
-    facts = decide.Facts(
-        codegen=codegen,
-        ledger_refused=bool(ledger.problems),
-        rows_refused=bool(inputs.base.problems or inputs.head.problems),
-        mixed_kinds="codegen" in methods and not codegen,
-        base_empty=books[0].empty and not some,
-        head_empty=books[1].empty and not some,
-        cannot_fail=refused_design is not None,
-        absent_baselines=any(control.absent for control in moved.movements)
-        or any("baseline_absent" in finding.baseline_reasons for finding in found),
-    )
+    facts = _facts(seen, cannot_fail=refused_design is not None)
     outcome = decide.decide(found, cover=cover, tests=tests, facts=facts, policy=policy)
+    most = max(map(whole.processes, seen.again.values()), default=0)
     return Decision(
         gate=outcome.gate,
         decision=outcome.decision,
@@ -192,28 +190,52 @@ def _decision(
         reasons=outcome.reasons,
         summary=phrases.summary(outcome, counts, cover),
         next_step=phrases.next_step(outcome, found),
-        kind="codegen" if codegen else "timing",
+        kind="codegen" if facts.codegen else "timing",
         counts=counts,
         coverage=cover,
         geomean=outcome.standing,
         rows=found,
-        environment=whole.environment(cells, books, plain),
-        controls=() if codegen else moved.movements,
-        standings=whole.standings(ledger, inputs.matrices, cells, found, plain),
+        environment=whole.environment(cells, seen.books, plain),
+        controls=() if facts.codegen else seen.moved.movements,
+        standings=whole.standings(seen.ledger, inputs.matrices, cells, found, plain),
         geomean_tests=tests,
-        problems=told(
-            inputs.base.problems,
-            inputs.head.problems,
-            ledger,
-            books,
-            moved=moved,
-            policy=policy,
-            waivers=inputs.waivers,
-            refused_design=refused_design,
-        )
-        + of_no_use,
-        waivers=tuple(whole.waiver(use) for use in uses),
-        commands=phrases.commands(found, policy, confirmed=max(map(whole.processes, again.values()), default=0)),
+        problems=_problems(seen, refused_design),
+        waivers=tuple(whole.waiver(use) for use in seen.uses),
+        commands=phrases.commands(found, policy, confirmed=most),
         policy=msgspec.to_builtins(policy),
-        error_rates={} if codegen else whole.error_rates(policy, tested, tests),
+        error_rates={} if facts.codegen else whole.error_rates(policy, tested, tests),
     )
+
+
+def _facts(seen: Judged, *, cannot_fail: bool) -> decide.Facts:
+    """What the decision must know of the run besides its rows."""
+    inputs, plain, (base, head) = seen.inputs, seen.plain, seen.books
+    methods = whole.methods(seen.cells) | (plain.methods() if plain else frozenset())
+    codegen = methods == {"codegen"}
+    some = plain is not None and plain.size > 0
+    return decide.Facts(
+        codegen=codegen,
+        ledger_refused=bool(seen.ledger.problems),
+        rows_refused=bool(inputs.base.problems or inputs.head.problems),
+        mixed_kinds="codegen" in methods and not codegen,
+        base_empty=base.empty and not some,
+        head_empty=head.empty and not some,
+        cannot_fail=cannot_fail,
+        absent_baselines=any(control.absent for control in seen.moved.movements)
+        or any("baseline_absent" in finding.baseline_reasons for finding in seen.found),
+    )
+
+
+def _problems(seen: Judged, refused_design: str | None) -> tuple[str, ...]:
+    inputs = seen.inputs
+    of_inputs = told(
+        inputs.base.problems,
+        inputs.head.problems,
+        seen.ledger,
+        seen.books,
+        moved=seen.moved,
+        policy=inputs.policy,
+        waivers=inputs.waivers,
+        refused_design=refused_design,
+    )
+    return of_inputs + seen.of_no_use

@@ -59,7 +59,7 @@ def group(
     kept = _comparable(arms, matrix, rivals, base=base, head=head, policy=policy)
     kept[kept] = _possible(index[kept], shapes, [_chosen(arm, kept) for arm in arms], base, head, policy)
     found = _standing(matrix, rivals, index[kept], [_chosen(arm, kept) for arm in arms])
-    calm = _calm(found, base, head, policy)
+    calm = _calm(found, head, policy)
     return _standing(
         matrix, rivals, found.index[calm], [_chosen(arm, calm) for arm in (found.candidate, *found.others)]
     )
@@ -134,7 +134,7 @@ def _standing(matrix: Matrix, rivals: tuple[str, ...], index: Places, arms: Sequ
     )
 
 
-def _calm(found: Group, base: Side, head: Side, policy: Policy) -> Mask:
+def _calm(found: Group, head: Side, policy: Policy) -> Mask:
     """Shapes whose candidate and best baseline are both stable."""
     with np.errstate(over="ignore"):
         spread = head.columns.of("p90_us") / head.columns.of("p10_us")
