@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gate.model.problem import Problem, WrongUsage
 
+ROCR = "ROCR_VISIBLE_DEVICES"
 KEYS = ("python", "path", "ld", "commit", "flydsl", "env")
 # A FlyDSL source tree keeps its built packages here (scripts/build.sh).
 FLYDSL_BUILD = ("build-fly", "python_packages")
@@ -34,10 +35,19 @@ class ArmSpec:
             if entries:
                 merged[name] = os.pathsep.join(entries)
         if gpu is not None:
-            # HIP_VISIBLE_DEVICES indexes into what ROCR_VISIBLE_DEVICES leaves; only one of them may select.
-            merged["CUDA_VISIBLE_DEVICES"] = merged["HIP_VISIBLE_DEVICES"] = gpu
+            merged.update(dict.fromkeys(selecting(inherited), gpu))
         merged.update(self.env)
         return merged
+
+
+def selecting(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables by which one GPU is picked: those that name the GPUs there are, or that would.
+
+    HIP counts within what ROCR_VISIBLE_DEVICES leaves, so an entry of the one means another GPU in the other.
+    """
+    hip = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    by_rocr = environment.get(ROCR) and not any(environment.get(name) for name in hip)
+    return (ROCR,) if by_rocr else hip
 
 
 def parse_spec(text: str | None, *, side: str) -> ArmSpec:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gate.model.problem import Problem, UnusableInput
+from gate.replay.arms import ROCR, selecting
 from gate.replay.environment import gpu_count
 from gate.replay.looks import Token
 from gate.replay.sensors import Reading
@@ -80,7 +81,7 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
     Raises UnusableInput when the machine has none or fewer.
     """
     env = dict(os.environ) if environment is None else environment
-    named = env.get("CUDA_VISIBLE_DEVICES") or env.get("HIP_VISIBLE_DEVICES") or env.get("ROCR_VISIBLE_DEVICES")
+    named = next(filter(None, (env.get(name) for name in selecting(env))), None)
     present = [entry for entry in named.split(",") if entry] if named else [str(i) for i in range(gpu_count())]
     if not present:
         raise UnusableInput(Problem(what="no GPU: this machine has none that torch could use", file="", fix=NO_GPU_FIX))
@@ -93,12 +94,19 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
     return [present[index] for index in picked]
 
 
+def physical(gpu: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """What the machine calls a GPU of `visible_gpus`: HIP's entries count within what ROCR_VISIBLE_DEVICES leaves."""
+    name, left = gpu or "0", [entry for entry in environment.get(ROCR, "").split(",") if entry]
+    within = ROCR not in selecting(environment) and name.isdigit() and int(name) < len(left)
+    return left[int(name)] if within else name
+
+
 def lock_gpu(gpu: str | None) -> int:
     """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput.
 
     The file is opened to read only: whoever ran first owns it, and no other user may write to it.
     """
-    path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{gpu or 0}.lock"
+    path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{physical(gpu)}.lock"
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

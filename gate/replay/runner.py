@@ -14,7 +14,7 @@ from gate.replay import integrity
 from gate.replay.crew import Crew, NoDevice, SideLost
 from gate.replay.job import Job, Settings
 from gate.replay.journal import Journal
-from gate.replay.machine import NO_GPU_FIX, Machine, Session, lock_gpu
+from gate.replay.machine import NO_GPU_FIX, Machine, Session, lock_gpu, physical
 from gate.replay.sensors import open_sensor
 from gate.replay.shape_run import ShapeRun
 
@@ -156,7 +156,7 @@ class _Shared:
             return
         if not self.settings.device.startswith("sim"):
             amd = crew.environments[side].get("runtime", "").startswith("rocm")
-            machine.sensor = open_sensor(_physical(machine.gpu), amd=amd)
+            machine.sensor = open_sensor(physical(machine.gpu), amd=amd)
         replies = {
             name: crew.ask(side, {"do": name, "warm": FIRST_WARM_ROUNDS}) for name in ("floor", "coldness", "canary")
         }
@@ -234,7 +234,3 @@ class _Shared:
             return f"the canary fails: {reply['reason']}"
         machine.saw(reply["canary"])
         return integrity.canary_drift(first, reply["canary"], self.settings.drift)
-
-
-def _physical(gpu: str | None) -> int:
-    return int(gpu) if gpu is not None and gpu.isdigit() else 0

@@ -35,22 +35,25 @@ class Reading:
 Sensor = Callable[[], Reading]
 
 
-def open_sensor(index: int, *, amd: bool) -> Sensor:
-    """A function that reads GPU `index`: through NVML or sysfs when they are there (quick), else absent."""
+def open_sensor(gpu: str, *, amd: bool) -> Sensor:
+    """A function that reads a GPU by its index or UUID: through NVML or sysfs when they are there (quick), else absent.
+
+    Another GPU's clocks would be worse than none: an AMD GPU is found by its index alone.
+    """
     if amd:
-        card = amd_card(index)
+        card = amd_card(int(gpu)) if gpu.isdigit() else None
         return Reading if card is None else lambda: read_amd(card)
-    return _nvml_sensor(index) or Reading
+    return _nvml_sensor(gpu) or Reading
 
 
-def _nvml_sensor(index: int) -> Sensor | None:
+def _nvml_sensor(gpu: str) -> Sensor | None:
     try:
         import pynvml  # type: ignore[import-not-found]
     except ImportError:
         return None
     try:
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        handle = pynvml.nvmlDeviceGetHandleByIndex(int(gpu)) if gpu.isdigit() else pynvml.nvmlDeviceGetHandleByUUID(gpu)
     except pynvml.NVMLError:
         return None
 
@@ -80,11 +83,13 @@ def _nvml_sensor(index: int) -> Sensor | None:
 
 def amd_card(index: int, root: Path = Path("/sys/class/drm")) -> Path | None:
     """The sysfs folder of the index-th AMD GPU."""
-    cards = sorted(
+    found = (
         path.parent
         for path in root.glob("card*/device/pp_dpm_sclk")
         if (path.parent / "vendor").read_text(encoding="ascii").strip() == "0x1002"
     )
+    # By number: as text, card10 would come before card2.
+    cards = sorted(found, key=lambda folder: int(folder.parent.name.removeprefix("card")))
     return cards[index] if index < len(cards) else None
 
 

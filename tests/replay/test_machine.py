@@ -9,6 +9,7 @@ import pytest
 
 from gate.model.problem import UnusableInput
 from gate.replay import machine, sensors
+from gate.replay.arms import ArmSpec
 from gate.replay.looks import clearly_clean, throttled
 
 
@@ -88,6 +89,42 @@ def test_amd_sensors_are_read_from_sysfs(tmp_path: Path) -> None:
     assert (reading.clock_mhz, reading.power_w, reading.temperature_c) == (2400.0, 750.0, 61.0)
     # What the machine does not say is absent, not zero.
     assert "memory_mhz" not in reading.as_dict() and "throttle" not in reading.as_dict()
+
+
+def test_cards_are_counted_by_number_and_not_by_name(tmp_path: Path) -> None:
+    cards = [card(tmp_path, number, "0x1002") for number in (10, 9, 1)]
+    assert [sensors.amd_card(index, tmp_path) for index in range(3)] == cards[::-1]
+
+
+def test_a_gpu_without_an_index_is_not_read_as_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensors, "amd_card", lambda index: Path(f"/card{index}"))
+    assert sensors.open_sensor("GPU-aa", amd=True)() == sensors.Reading()
+    assert sensors.open_sensor("0", amd=True)().source == "sysfs"
+
+
+@pytest.mark.parametrize(
+    ("environment", "gpus", "variables", "names"),
+    [
+        ({}, ["0", "1", "2", "3"], ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), ["0", "1", "2", "3"]),
+        ({"ROCR_VISIBLE_DEVICES": "4,6"}, ["4", "6"], ("ROCR_VISIBLE_DEVICES",), ["4", "6"]),
+        (
+            {"ROCR_VISIBLE_DEVICES": "4,6", "HIP_VISIBLE_DEVICES": "1"},
+            ["1"],
+            ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+            ["6"],
+        ),
+    ],
+)
+@pytest.mark.usefixtures("four_gpus")
+def test_a_gpu_is_picked_by_the_variable_that_named_it(
+    environment: dict[str, str], gpus: list[str], variables: tuple[str, ...], names: list[str]
+) -> None:
+    """HIP counts within what ROCR leaves: an entry of one in the other is another GPU, or none."""
+    assert machine.visible_gpus("all", environment) == gpus
+    for gpu, name in zip(gpus, names, strict=True):
+        made = ArmSpec().environment(environment, gpu=gpu)
+        assert made == {**environment, **dict.fromkeys(variables, gpu)}
+        assert machine.physical(gpu, environment) == name
 
 
 def test_a_slowdown_in_or_before_a_block_is_told() -> None:
