@@ -154,7 +154,7 @@ def _arm(parts: list[dict[str, Any]]) -> dict[str, Any]:
         **chosen,
         "visits": [block for part in parts for block in part["visits"]],
         "processes": [number for part in parts for number in part["processes"]],
-        "notes": [note for part in parts for note in part["notes"]],
+        "notes": list(dict.fromkeys(note for part in parts for note in part["notes"])),
         "gpu_us": sum(part["gpu_us"] for part in parts),
     }
 

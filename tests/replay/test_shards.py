@@ -104,6 +104,14 @@ def test_the_records_of_a_shape_become_one_in_the_order_of_its_processes() -> No
     assert arm["notes"] == ["n0", "n1", "n2"] and arm["gpu_us"] == 3.0 and one["raw"] == [0, 1, 2]
 
 
+def test_what_every_process_says_is_said_once() -> None:
+    records = [record(number) for number in range(3)]
+    for each in records:
+        each["arms"]["head/p"]["notes"].append("memory of its own")
+    (one,) = merged(records).values()
+    assert one["arms"]["head/p"]["notes"] == ["n0", "memory of its own", "n1", "n2"]
+
+
 def test_an_arm_that_failed_in_one_process_has_failed() -> None:
     (one,) = merged([record(0), record(1, status="failed")]).values()
     assert one["arms"]["head/p"]["status"] == "failed" and one["arms"]["head/p"]["reason"] == "it broke"
