@@ -8,9 +8,9 @@ import pytest
 from scipy import special, stats
 
 from gate.analysis import noise
-from gate.analysis.arm import of_outcome
+from gate.analysis.arm import Arm, of_outcome
 from gate.analysis.blocks import _bimodal, _robust_variance, hodges_lehmann, of_contrasts
-from gate.analysis.contrast import Contrast, tame
+from gate.analysis.contrast import Contrast, contrasts_of, tame
 from gate.analysis.estimate import Estimate, Pair
 from gate.analysis.multiple import benjamini_hochberg, holm
 from gate.analysis.student import inverse_trigamma, quantile, upper_tail
@@ -218,3 +218,34 @@ def test_after_the_last_look_a_row_is_named_more_readily(n_blocks: int, suspect:
     )
     (ruling,) = rule([pair], [estimate], policy=Policy(), controls=NO_CONTROLS, confirmed={})
     assert ruling.suspect is suspect
+
+
+@pytest.mark.parametrize("visits", [2, 4, 8])
+def test_the_aa_variance_is_that_of_a_blocks_mean_whatever_the_visits(visits: int) -> None:
+    rng, noise = np.random.default_rng(visits), 0.01
+    shape = build.ledger(1).shapes[0]
+
+    def side(blocks: int) -> Arm:
+        times = np.exp(rng.normal(2.0, noise, size=(blocks, visits)))
+        return of_outcome(build.outcome(shape, "flydsl", None, median_us=7.4, blocks_us=as_blocks(times)))
+
+    (found,) = contrasts_of([Pair(shape=shape, base=side(60_000), head=side(60_000), ceiling=0.01)])
+    assert found.visits == visits and not found.surplus and found.process is None
+    # Head and base each contribute the variance of a mean over the visits.
+    assert found.aa == pytest.approx(2 * noise**2 / visits, rel=0.03 if visits == 2 else 0.012)
+
+
+def test_one_visit_shows_no_aa_variance_and_blocks_without_a_partner_are_dropped() -> None:
+    shape = build.ledger(1).shapes[0]
+    base, head = (
+        of_outcome(build.outcome(shape, "flydsl", 10.0, blocks_us=((10.0,),) * n, block_process=(0, 0, 1, 1, 1)[:n]))
+        for n in (4, 5)
+    )
+    (found,) = contrasts_of([Pair(shape=shape, base=base, head=head, ceiling=0.01)])
+    assert (found.aa, found.visits, found.surplus, found.process) == (None, 1, True, (0, 0, 1, 1))
+    assert found.d.tolist() == found.raw.tolist() == [0.0] * 4
+
+
+def as_blocks(times: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[tuple[float, ...], ...]:
+    """Rows of times as an outcome holds them."""
+    return tuple(map(tuple, times.tolist()))
