@@ -20,6 +20,8 @@ from typing import Any
 
 Reply = dict[str, Any]
 START_SECONDS = 120.0
+# What a process that has closed its output gets to end by itself.
+END_SECONDS = 10.0
 
 
 @contextmanager
@@ -82,9 +84,11 @@ class Worker:
             return {"status": "timeout", "error": f"no answer within {timeout_s:g} s", "seconds": timeout_s}
         except (EOFError, BrokenPipeError):
             return {"status": "crashed", "error": self.last_words()}
+        except ValueError as error:
+            return {"status": "crashed", "error": f"its answer cannot be read: {error}"}
 
     def read(self, timeout_s: float) -> Reply:
-        """Return the next answer. Raises TimeoutError, or EOFError when the process has ended."""
+        """Return the next answer. Raises TimeoutError, EOFError when the process ended, ValueError for no answer."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         deadline = time.monotonic() + timeout_s
@@ -99,18 +103,29 @@ class Worker:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         reply: Reply = json.loads(line)
+        if not isinstance(reply, dict) or "status" not in reply:
+            raise ValueError(f"no status in {line[:80]!r}")
         return reply
 
     def last_words(self) -> str:
         """How the process ended, and the line of its standard error that says why."""
-        code = self._process.wait()
-        ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        try:
+            code = self._process.wait(END_SECONDS)
+            ending = _signal_name(-code) if code < 0 else f"exit code {code}"
+        except subprocess.TimeoutExpired:
+            self.kill()
+            ending = "it closed its output and went on"
         self._stderr.seek(0)
         lines = [line.strip() for line in self._stderr.read().decode("utf-8", "replace").splitlines()]
         spoken = [line for line in lines if line]
         # LLVM follows its reason with a stack dump, so the last line alone would say nothing.
         reasons = [line for line in spoken if "LLVM ERROR" in line or "Assertion" in line]
         return ": ".join([ending, *(reasons or spoken)[-1:]])[:500]
+
+
+def _signal_name(number: int) -> str:
+    known = (one.name for one in signal.Signals if one.value == number)
+    return next(known, f"signal {number}")
 
 
 class Pool:
