@@ -19,9 +19,11 @@ from gate import store
 from gate.cli import run
 from gate.commands.run import Limits
 from gate.commands.timed_options import DEFAULTS
-from gate.commands.timed_run import pasteable
+from gate.commands.timed_run import MOST_NAMED, pasteable, unfinished
 from gate.commands.timed_work import read_work
 from gate.model.decision import Command
+from gate.model.problem import Problem
+from tests.analysis import build
 from tests.bench.run_kills import trial
 from tests.commands import timed_rig as rig
 from tests.factory import make_shape
@@ -395,3 +397,33 @@ def test_what_goes_on_leaves_no_earlier_verdict_standing(slow: Path, ledgers: Pa
     path.write_text(path.read_text() + "{")
     assert rig.call(rig.arguments(edited, out, "--resume", head=SLOW))[0] == 2
     assert not (out / "decision.json").exists() and not (out / "status.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("missing", "broken", "summary", "problems"),
+    [
+        (["a", "b"], [], "2 shapes were not measured: a, b", ["2 shapes were not measured: a, b"]),
+        ([], ["the GPU is gone"], "the GPU is gone", ["the GPU is gone"]),
+        (["a"], ["gone", "drifted"], "gone", ["gone", "drifted", "1 shapes were not measured: a"]),
+    ],
+)
+def test_an_unfinished_run_says_first_what_broke_it_and_then_what_is_missing(
+    missing: list[str], broken: list[str], summary: str, problems: list[str]
+) -> None:
+    ledger = build.ledger()
+    green = build.decide(ledger, build.run(ledger, seed=1), build.run(ledger, seed=2))
+    found = unfinished(green, missing, [Problem(what=what, file="") for what in broken])
+    assert green.gate == "pass"
+    assert (found.gate, found.decision, found.headline) == ("no_verdict", "blocked", "no_verdict")
+    assert found.reasons[0] == "not_finished"
+    assert found.summary == f"The run did not finish: {summary}. {green.summary}"
+    assert found.problems == (*problems, *green.problems)
+    assert found.rows == green.rows
+
+
+def test_of_many_missing_shapes_the_first_are_named_and_the_others_counted() -> None:
+    ledger = build.ledger()
+    green = build.decide(ledger, build.run(ledger, seed=1), build.run(ledger, seed=2))
+    shapes = [f"s{number}" for number in range(MOST_NAMED + 1)]
+    assert unfinished(green, shapes, []).problems[0].endswith(f", s{MOST_NAMED - 1} and 1 more")
+    assert unfinished(green, shapes[:-1], []).problems[0].endswith(f", s{MOST_NAMED - 1}")

@@ -193,3 +193,13 @@ def test_seconds_that_are_none_are_one_line(
     assert run([*argv, "--costs", str(tmp_path), "--out", str(tmp_path / "plan.json")]) == 2
     said = capsys.readouterr().err
     assert "the seconds of sha1:0 are none" in said and said.count("\n") == 1
+
+
+def test_costs_of_a_folder_without_a_run_are_one_line(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["shard", "plan", "--ledgers", str(ran / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*argv, "--costs", str(tmp_path), "--out", str(tmp_path / "plan.json")]) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path}: no journal.jsonl in it" in said and said.count("\n") == 1
+    assert not (tmp_path / "plan.json").exists()
