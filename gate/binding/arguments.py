@@ -51,12 +51,15 @@ class Arguments:
         launcher(*positional, **named)
 
     def ready(self, launcher: Any, jit_type: type) -> Callable[[Any], None]:
-        """The call with what was given, ready to be made on a stream. Raises Unsupported when more is asked for."""
+        """The call with what was given, ready to be made on a stream. Raises Unsupported when more is asked for.
+
+        The call keeps all that was given: a pointer argument holds an address alone, not the memory behind it.
+        """
         positional, named = self.arranged(launcher, jit_type)
         places = [index for index, value in enumerate(positional) if value is STREAM]
         names = [name for name, value in named.items() if value is STREAM]
 
-        def call(stream: Any) -> None:
+        def call(stream: Any, _kept: Mapping[str, Any] | None = self.given) -> None:
             for index in places:
                 positional[index] = stream
             launcher(*positional, **{**named, **dict.fromkeys(names, stream)})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -37,13 +39,13 @@ def recipe(**fields: Any) -> dict[str, Any]:
     return {**empty, **fields}
 
 
-def arguments(part: dict[str, Any]) -> Arguments:
+def arguments(part: dict[str, Any], given: dict[str, Any] | None = None) -> Arguments:
     torch = SimpleNamespace(empty=lambda shape, dtype: ("tensor", dtype, shape), bfloat16="bf16", float32="f32")
     compiler = SimpleNamespace(
         from_c_void_p=lambda kind, address: ("pointer", address), from_torch_tensor=lambda t: ("static", t)
     )
     expr = SimpleNamespace(Uint8="u8", Int64=lambda value: ("i64", value), Stream=lambda value: ("stream", value))
-    return Arguments(part, HERE, torch=torch, compiler=compiler, expr=expr)
+    return Arguments(part, HERE, torch=torch, compiler=compiler, expr=expr, given=given)
 
 
 def test_a_builder_gets_what_it_has_a_name_for() -> None:
@@ -130,6 +132,34 @@ def test_a_tensor_that_nobody_knows_is_an_api_change() -> None:
 
     with pytest.raises(bind.Unsupported, match=r"expected a launcher of \(a, b\), found \(a: 'Tensor', renamed"):
         arguments(recipe(tensors={"a": ["f32", [1]], "b": ["f32", [1]]})).launch(Jit(launch), Jit)
+
+
+class Memory:
+    """Stands for a tensor on a device."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def test_what_a_pointer_leads_to_lives_as_long_as_the_call() -> None:
+    """Weights laid out for a kernel belong to nobody else; freed, the next ring copy would be written over them."""
+
+    def launch(p: Pointer, q: Int64, stream: Stream): ...
+
+    jit, given = Jit(launch), {"p": Memory(64), "q": Memory(128)}
+    freed = [weakref.ref(one) for one in given.values()]
+    call = arguments(recipe(), given).ready(jit, Jit)
+    del given
+    gc.collect()
+    assert all(one() is not None for one in freed)
+    call("stream")
+    assert jit.calls == [((("pointer", 64), 128, "stream"), {})]
+    del call
+    gc.collect()
+    assert all(one() is None for one in freed)
 
 
 def test_a_wrapper_is_called_with_what_it_takes() -> None:
