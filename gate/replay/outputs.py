@@ -9,7 +9,7 @@ from typing import Any
 from gate.replay import integrity
 from gate.replay.device import Comparison, Device
 from gate.replay.integrity import Finding
-from gate.replay.op import NARROW, Case, Op, Spec, Tensors
+from gate.replay.op import ELEMENT_BYTES, NARROW, Case, Op, Spec, Tensors
 
 # Upcast reference and differences take several times this much memory.
 CHUNK_BYTES = 256 * 1024 * 1024
@@ -43,8 +43,10 @@ class Outputs:
             self.device.fill(tensor, self.specs[name].dtype)
         for result in self.results:
             for tensor in (result or {}).values():
-                # An output of a wrong dtype is reported by its form; it gets the sentinel of the dtype it has.
-                self.device.fill(tensor, self.device.describe(tensor)[1])
+                # An output of a wrong dtype is reported by its form; it gets the sentinel of the dtype it has, if any.
+                dtype = self.device.describe(tensor)[1]
+                if dtype in ELEMENT_BYTES:
+                    self.device.fill(tensor, dtype)
 
     def touched(self) -> dict[str, int]:
         """How many elements of each preallocated output no longer hold the sentinel."""

@@ -276,6 +276,16 @@ def wrong_dtype(case: Case, tensors: Tensors) -> Launch:
 
 
 @_kernel
+def double_precision(case: Case, tensors: Tensors) -> Launch:
+    """An output of a dtype that no op has."""
+
+    def launch() -> dict[str, Any]:
+        return {"out": 2.0 * tensors["x"].astype(np.float64) + 1.0}
+
+    return launch
+
+
+@_kernel
 def own_output(case: Case, tensors: Tensors) -> Launch:
     """Allocates its own output, which is allowed."""
     own = np.zeros(tensors["out"].shape, dtype=np.float32)

@@ -68,7 +68,10 @@ def test_a_lock_that_another_user_made_can_still_be_taken(tmp_path: Path, monkey
 
     os.close(machine.lock_gpu("0"))
     monkeypatch.setattr(machine.os, "open", guarded)
-    os.close(machine.lock_gpu("0"))
+    held = machine.lock_gpu("0")
+    with pytest.raises(UnusableInput, match="GPU 0 is being measured by another run"):
+        machine.lock_gpu("0")
+    os.close(held)
 
 
 def card(folder: Path, number: int, vendor: str) -> Path:

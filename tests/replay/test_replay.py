@@ -145,7 +145,12 @@ def test_a_provider_that_prints_does_not_garble_the_answers(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("candidate", "code"),
-    [("half_rows", "unwritten"), ("nan_output", "nonfinite_output"), ("wrong_dtype", "wrong_form")],
+    [
+        ("half_rows", "unwritten"),
+        ("nan_output", "nonfinite_output"),
+        ("wrong_dtype", "wrong_form"),
+        ("double_precision", "wrong_form"),
+    ],
 )
 def test_a_wrong_output_has_no_time(tmp_path: Path, candidate: str, code: str) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate=candidate)
