@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from gate.cli import VERBS, run
+from gate.cli import VERBS, cli, run
 
 HEAVY = (
     "torch",
@@ -36,6 +38,25 @@ def _modules_after(code: str) -> set[str]:
         check=True,
     )
     return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    """Every option that help shows, with the words that call its verb."""
+    waiting: list[tuple[str, click.Command]] = [("gate", cli)]
+    for words, command in waiting:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+            waiting += [(f"{words} {name}", one) for name, one in found if one is not None]
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                yield words, option
+
+
+def test_every_option_says_what_it_does() -> None:
+    found = list(options())
+    assert len(found) > 200
+    assert [f"{words} {option.opts[0]}" for words, option in found if not option.help] == []
 
 
 def test_help_loads_no_heavy_package() -> None:

@@ -92,7 +92,8 @@ def show(store: Path, as_json: bool) -> int:
 @command.command()
 @store_option
 @wanted_options
-@click.option("--side", type=click.Choice(["head", "base", "all"]), default="all", show_default=True)
+@click.option("--side", type=click.Choice(["head", "base", "all"]), default="all", show_default=True,
+              help="Rows of head, of base, or both.")  # fmt: skip
 @click.option("--format", "kind", type=click.Choice(["csv", "jsonl"]), help="Default: what the name of --out ends in.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 def export(store: Path, wanted: Wanted, side: str, kind: str | None, out: Path) -> int:

@@ -38,7 +38,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--out", type=FOLDER, required=True, help="Where diagnosis.json and all that led to it go.")
 @click.option("--from", "source", type=click.Path(path_type=Path), help="Read existing traces: a file or a folder.")
 @click.option("--decision", type=FOLDER, help="Profile the rows that a judgement's decision.json asks for.")
-@click.option("--tool", type=click.Choice(["auto", "rocprof", "torch"]), default="auto", show_default=True)
+@click.option("--tool", type=click.Choice(["auto", "rocprof", "torch"]), default="auto", show_default=True,
+              help="rocprofv3 or torch.profiler; auto takes the one that is there.")  # fmt: skip
 @click.option("--ledgers", type=FOLDER, help="Folder of <op>/shape_ledger.jsonl; default the packaged.")
 @click.option("--ledger", type=FILE, help="One ledger, with --matrix.")
 @click.option("--matrix", type=FILE, help="One baseline matrix, with --ledger.")

@@ -26,7 +26,8 @@ from gate.resources import frozen_ledgers_dir
 
 @click.command(short_help="Measure head, base and the baselines on this machine's GPUs.")
 @input_options
-@click.option("--method", type=click.Choice(["graph_slope", "cudagraph"]), default="graph_slope", show_default=True)
+@click.option("--method", type=click.Choice(["graph_slope", "cudagraph"]), default="graph_slope", show_default=True,
+              help="Slope over graphs of several sizes, or one launch a graph.")  # fmt: skip
 @click.option(
     "--blocks", default="4,6,8", show_default=True, help="Looks: block counts at which a clean shape may stop."
 )

@@ -120,6 +120,6 @@ def conclude(
     if session.stopped is not None:
         raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
     if missing or not any("ok" in found for found in counts.values()):
-        what = f"{len(missing)} shapes were not measured" if missing else "no row is ok"
+        what = f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured" if missing else "no row is ok"
         raise UnusableInput(Problem(what=what, file=str(out), fix="see skip_reason in the rows and OUT/logs"))
     return Exit.PASS

@@ -36,7 +36,7 @@ FACTORS = (1.02, 1.03, 1.05, 1.10, 1.20)
               help="Tries of every single kernel at +2%.  [default: 40 with --session, else 0]")  # fmt: skip
 @click.option("--visit-ms", type=click.FloatRange(min=0.01), help="GPU time of one visit; default the source's.")
 @click.option("--policy", type=FILE, help="policy.toml; without it the defaults.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws the noise.")
 @click.option("--out", type=FILE, help="Folder for selftest.json.")
 def command(
     sessions: tuple[tuple[Path, Path], ...],

@@ -149,7 +149,7 @@ def _results(rows: Sequence[Outcome]) -> Results:
 def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Problem]) -> Decision:
     """No verdict, whatever the finished part says: it names what is missing and why."""
     named = ", ".join(missing[:MOST_NAMED]) + (f" and {len(missing) - MOST_NAMED} more" if missing[MOST_NAMED:] else "")
-    what = [f"{len(missing)} shapes were not measured: {named}"] if missing else []
+    what = [f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured: {named}"] if missing else []
     return msgspec.structs.replace(
         decision,
         gate="no_verdict",

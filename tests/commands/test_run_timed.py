@@ -404,7 +404,7 @@ def test_what_goes_on_leaves_no_earlier_verdict_standing(slow: Path, ledgers: Pa
     [
         (["a", "b"], [], "2 shapes were not measured: a, b", ["2 shapes were not measured: a, b"]),
         ([], ["the GPU is gone"], "the GPU is gone", ["the GPU is gone"]),
-        (["a"], ["gone", "drifted"], "gone", ["gone", "drifted", "1 shapes were not measured: a"]),
+        (["a"], ["gone", "drifted"], "gone", ["gone", "drifted", "1 shape was not measured: a"]),
     ],
 )
 def test_an_unfinished_run_says_first_what_broke_it_and_then_what_is_missing(
