@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -47,17 +48,17 @@ def has_machine_code(tree: Path) -> bool:
     return toolchains.is_checkout(tree)
 
 
-def of_sources(tree: Path, names: Iterable[str], within: Sequence[str]) -> tuple[str, str]:
-    """Signature and words of the files `names` of a tree, those below the folders `within`.
+def of_sources(tree: Path, stored: Mapping[str, str], within: Sequence[str]) -> tuple[str, str]:
+    """Signature and words of a tree's files, those below the folders `within`; `stored` is what Git keeps of each.
 
     Python files count by their syntax tree, in which comments and blank lines make no difference, all others by their
     bytes; documents and hidden files do not count.
     """
     inside = [PurePosixPath(folder) for folder in within]
-    chosen = [name for name in sorted(names) if _counts(PurePosixPath(name), inside)]
+    chosen = [name for name in sorted(stored) if _counts(PurePosixPath(name), inside)]
     digest = hashlib.sha256()
     for name in chosen:
-        digest.update(f"{name}\0{_one(tree / name)}\0".encode())
+        digest.update(os.fsencode(f"{name}\0{_one(tree / name, stored[name])}\0"))
     return f"sources {digest.hexdigest()[:32]}", f"{len(chosen)} source files"
 
 
@@ -66,10 +67,10 @@ def _counts(path: PurePosixPath, within: Sequence[PurePosixPath]) -> bool:
     return not hidden and path.suffix not in UNREAD and any(path.is_relative_to(folder) for folder in within)
 
 
-def _one(path: Path) -> str:
+def _one(path: Path, stored: str) -> str:
     if path.is_symlink() or not path.is_file():
-        # A link or a submodule: its name says what Git stores of it.
-        return str(path.readlink()) if path.is_symlink() else "absent"
+        # A link, or a submodule: of what it holds, Git knows the commit alone.
+        return stored
     data = store.read_bytes(path)
     if path.suffix == ".py":
         try:

@@ -75,10 +75,13 @@ def _version(line: str) -> Version:
     return Version(name=name, subject=subject)
 
 
-def _git(repo: Path, *arguments: str) -> str:
+def _git(repo: Path, *arguments: str, errors: str = "replace") -> str:
+    """What git prints; `errors` as of bytes.decode, since subjects and names of files are in any encoding."""
     command = ["git", "-C", str(repo), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors=errors, timeout=GIT_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnusableInput(Problem(what=f"git cannot be run: {error}", file=str(repo))) from None
     if done.returncode:
@@ -88,7 +91,14 @@ def _git(repo: Path, *arguments: str) -> str:
 
 
 def _resolve(repo: Path, name: str) -> str:
-    return _git(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") or name
+    """The hash of a commit. Raises UnusableInput for another folder or name."""
+    _git(repo, "rev-parse", "--git-dir")
+    try:
+        return _git(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except UnusableInput:
+        what = f"{name!r} is no commit here"
+        fix = "see git log; in a shallow clone, git fetch --unshallow"
+        raise UnusableInput(Problem(what=what, file=str(repo), fix=fix)) from None
 
 
 def _is_ancestor(repo: Path, first: str, last: str) -> bool:
@@ -121,9 +131,11 @@ def make_commit(version: Version, build: Build) -> tuple[Path, ArmSpec]:
     return tree, dataclasses.replace(spec, commit=version.name)
 
 
-def tracked(tree: Path) -> list[str]:
-    """The files of the commit that a tree stands at."""
-    return [name for name in _git(tree, "ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0") if name]
+def tracked(tree: Path) -> dict[str, str]:
+    """The files of the commit that a tree stands at, with mode, kind and hash that Git keeps of each."""
+    listed = _git(tree, "ls-tree", "-r", "-z", "HEAD", errors="surrogateescape")
+    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {name: kept for kept, _, name in entries}
 
 
 def _set_up(version: Version, tree: Path, build: Build) -> None:

@@ -150,7 +150,7 @@ def test_another_bisection_does_not_go_on_with_this_state(tmp_path: Path, capsys
     ("more", "code", "told"),
     [
         (["--shape", "sha1:0000000000000000"], 64, "is in no ledger"),
-        (["--good", "no-such-commit"], 2, "name a git repository and its commits"),
+        (["--good", "no-such-commit"], 2, "'no-such-commit' is no commit here"),
         (["--wheels", "--setup", "make"], 64, "are for commits"),
         (["--wheels", "--versions", "1,2", "--arm", f"python={sys.executable}"], 64, "must begin with"),
     ],
@@ -174,3 +174,39 @@ def test_a_good_end_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixt
     hashes = repository.make(tmp_path / "repo", factors=[None, 1.0, 1.08])
     assert run(arguments(tmp_path, hashes)) == 2
     assert "the good version cannot be measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["nowhere", "", "--all", "HEAD:sim_kernel.py", "HEAD~99", "a" * 40])
+@pytest.mark.parametrize("end", ["--good", "--bad"])
+def test_a_name_that_is_no_commit_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, end: str
+) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.0])
+    argv = arguments(tmp_path, hashes)
+    argv[argv.index(end) + 1] = name
+    assert run(argv) == 2
+    said = capsys.readouterr().err
+    assert f"{name!r} is no commit here; " in said and said.count("\n") == 1
+
+
+def test_a_file_whose_name_is_no_unicode_does_not_matter(tmp_path: Path) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.08])
+    odd = os.fsencode(tmp_path / "repo") + b"/\xff\xfe.py"
+    Path(os.fsdecode(odd)).write_text("x = 1\n")
+    repository.git(tmp_path / "repo", "add", "-A")
+    repository.git(tmp_path / "repo", "commit", "--quiet", "--amend", "--message", "Change 1")
+    hashes[1] = repository.git(tmp_path / "repo", "rev-parse", "HEAD")
+    assert run(arguments(tmp_path, hashes)) == 0
+    assert report(tmp_path)["suspects"] == [hashes[1]]
+
+
+def test_a_commit_that_moves_a_submodule_is_not_the_same_code(tmp_path: Path) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0])
+    for commit in ("1" * 40, "2" * 40):
+        entry = f"160000,{commit},thirdparty/llvm"
+        repository.git(tmp_path / "repo", "update-index", "--add", "--cacheinfo", entry)
+        repository.git(tmp_path / "repo", "commit", "--quiet", "-m", commit)
+        hashes.append(repository.git(tmp_path / "repo", "rev-parse", "HEAD"))
+    assert run(arguments(tmp_path, hashes, good=1, bad=2)) == 0
+    (only,) = report(tmp_path)["steps"]
+    assert only["how"] == "times", "it was measured, not taken for equal"

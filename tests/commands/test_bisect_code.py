@@ -17,7 +17,7 @@ def signature(folder: Path, changes: dict[str, str], within: tuple[str, ...] = (
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return of_sources(folder, [*files, ".github/w.yml"], within)[0]
+    return of_sources(folder, dict.fromkeys([*files, ".github/w.yml"], "100644 blob 0"), within)[0]
 
 
 @pytest.mark.parametrize(
