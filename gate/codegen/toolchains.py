@@ -43,7 +43,13 @@ def find_toolchain(
     command = [python, str(PROBE)]
     try:
         run = subprocess.run(
-            command, env=environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+            command,
+            env=environment(),
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
         )
         reply = json.loads(run.stdout.splitlines()[0]) if run.stdout else {"error": run.stderr.strip()[-300:]}
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -71,7 +77,13 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
     ask = "import importlib.metadata as m; print(m.version('triton'))" + ("" if of_aiter else "; m.version('torch')")
     try:
         run = subprocess.run(
-            [python, "-c", ask], env=environment(), capture_output=True, timeout=PROBE_SECONDS, check=False, text=True
+            [python, "-c", ask],
+            env=environment(),
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None

@@ -75,7 +75,9 @@ def between(text: str, versions: Sequence[str]) -> tuple[str, ...]:
 
 def _run(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=INSTALL_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise WheelError(str(error)) from None
     if done.returncode:

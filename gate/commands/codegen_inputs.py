@@ -52,7 +52,8 @@ def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--arch", type=click.Choice(ARCHES), default="gfx950", show_default=True, help="Target."),
         click.option("--jobs", type=click.IntRange(min=1), help="Worker processes. Default: one a core."),
-        click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True),
+        click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True,
+                     help="Seconds that one kernel may take to compile."),
         click.option("--torch", "installed_torch", is_flag=True, help="Use the interpreter's torch, not the stand-in."),
     ]  # fmt: skip
     for option in reversed(options):
@@ -92,7 +93,9 @@ def commit_of(folder: Path, part: str = "kernels") -> str | None:
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=COMMAND_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

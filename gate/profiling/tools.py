@@ -71,7 +71,8 @@ def version(watch: Watch, environment: Mapping[str, str]) -> str:
             [watch.command[0], "--version"],
             env=dict(environment),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=VERSION_SECONDS,
             check=False,
         )

@@ -117,7 +117,8 @@ def probe(spec: ArmSpec, environment: dict[str, str]) -> dict[str, str]:
             command,
             env=spec.environment(environment, gpu=None),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=PROBE_TIMEOUT_S,
             check=False,
         )
