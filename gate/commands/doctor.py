@@ -26,7 +26,7 @@ def contract_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--matrix", is_flag=True, help="Print the table of ops by providers, without an empty cell."),
         click.option("--aiter", metavar="DIR", type=FOLDER, help="A checkout of AITER."),
         click.option("--flydsl", metavar="DIR", type=FOLDER, help="A checkout of FlyDSL."),
-        click.option("--ledgers", metavar="DIR", type=FOLDER, default="frozen_ledgers", help="The frozen ledgers."),
+        click.option("--ledgers", metavar="DIR", type=FOLDER, help="Default: ./frozen_ledgers or ours."),
         click.option("--results", metavar="DIR", type=FOLDER, multiple=True, help="With --matrix: measured results."),
         click.option(
             "--survey", "surveys", metavar="GPU=FILE", multiple=True,
@@ -56,7 +56,7 @@ def command(
     matrix: bool,
     aiter: Path | None,
     flydsl: Path | None,
-    ledgers: Path,
+    ledgers: Path | None,
     results: tuple[Path, ...],
     surveys: tuple[str, ...],
     compiles: tuple[Path, ...],
@@ -69,15 +69,15 @@ def command(
     """
     if contracts and matrix:
         raise WrongUsage(Problem(what="--contracts and --matrix exclude each other", file="", fix="give one of them"))
-    if contracts:
-        from gate.commands import doctor_contracts
+    if contracts or matrix:
+        from gate.commands import doctor_contracts, doctor_matrix
+        from gate.commands.run import default_ledgers
 
-        return doctor_contracts.report(aiter=aiter, flydsl=flydsl, ledgers=ledgers, as_json=as_json)
-    if matrix:
-        from gate.commands import doctor_matrix
-
+        root = ledgers or default_ledgers()
+        if contracts:
+            return doctor_contracts.report(aiter=aiter, flydsl=flydsl, ledgers=root, as_json=as_json)
         checkouts = {"aiter": aiter, "flydsl": flydsl}
-        return doctor_matrix.report(ledgers, checkouts=checkouts, results=results, surveys=surveys, compiles=compiles)
+        return doctor_matrix.report(root, checkouts=checkouts, results=results, surveys=surveys, compiles=compiles)
     if aiter or flydsl or results or surveys or compiles:
         raise WrongUsage(Problem(what="these options need --contracts or --matrix", file="", fix="add one of them"))
     return node(head, base, out, as_json=as_json)

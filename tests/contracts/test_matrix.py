@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gate.cli import run
 from gate.commands import doctor_matrix
 from gate.contracts import matrix
 from gate.ledgers import matrices
@@ -60,3 +61,11 @@ def test_the_documented_table_is_current() -> None:
     text = (ROOT / "docs" / "providers.md").read_text("utf-8")
     plain = re.sub(r"wired( ·[^|]*)? \|", "wired |", text)
     assert matrix.markdown(doctor_matrix.cells({})).strip() in plain
+
+
+def test_from_another_folder_the_ledgers_are_those_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["doctor", "--matrix"]) == 0
+    assert "rmsnorm" in capsys.readouterr().out
