@@ -172,6 +172,17 @@ def test_a_missing_field_is_named(tmp_path, capsys):
     assert one_fault(tmp_path, capsys, lines(row)) == ":1: lacks weight, notes"
 
 
+@pytest.mark.parametrize(
+    ("row", "lacking"),
+    [
+        ({"shape_id": "sha1:0", "provider": "flydsl", "median_us": 5.0}, "lacks run_id, provider_detail"),
+        ({"op_type": "vec_add", "dtype": "f32", "args": {"N": 8}}, "lacks shape_id, kernel_name"),
+    ],
+)
+def test_a_row_that_is_no_more_than_begun_is_told_all_that_it_lacks(tmp_path, capsys, row, lacking):
+    assert lacking in one_fault(tmp_path, capsys, json.dumps(row) + "\n")
+
+
 def test_one_line_has_one_line_of_report_however_much_is_wrong(tmp_path, capsys):
     row = ledger_row(stage=1, dtype=2, arch=3, gpu=4, notes=5)
     assert one_fault(tmp_path, capsys, lines(row)).endswith("; and 2 more")

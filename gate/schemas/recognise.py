@@ -17,6 +17,10 @@ RECORD_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("provenance", frozenset({"contents", "how", "sha256"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "source"})),
     ("shape_ledger", frozenset({"shape_id", "op_type", "args", "stage"})),
+    # What somebody writes by hand before reading the schema; the fields that are absent are then named.
+    ("benchmark_results", frozenset({"shape_id", "provider", "median_us"})),
+    ("benchmark_results", frozenset({"shape_id", "provider", "graph_median_us"})),
+    ("shape_ledger", frozenset({"op_type", "dtype", "args"})),
 )
 DOCUMENT_KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("decision", frozenset({"gate", "decision", "rows"})),
