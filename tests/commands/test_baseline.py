@@ -9,84 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from gate import store
 from gate.cli import run
-from gate.commands.machine_code import plan
-from gate.ledgers.baselines import CodeOffer, Provenance
 from gate.ledgers.freeze import sha256
-from gate.ledgers.promotion import code_faults, commit_fault
+from gate.ledgers.promotion import commit_fault
 from gate.ledgers.ratios import ratios
 from gate.model.outcome import Outcome, Results
 from tests.analysis import build
-from tests.codegen import records
-
-SHA, NEXT = "a" * 40, "b" * 40
-LEDGER = build.ledger(6)
-DAY = "2026-06-01"
-
-
-def write_ledgers(root: Path) -> Path:
-    store.write_jsonl(root / "rmsnorm" / store.LEDGER_FILE, LEDGER.shapes)
-    text = yaml.safe_dump(msgspec.to_builtins(build.matrix()))
-    store.write_text(root / "rmsnorm" / store.MATRIX_FILE, text)
-    assert run(["ledger", "freeze", str(root)]) == 0
-    return root
-
-
-class Desk:
-    """A folder of frozen ledgers and one for each run: measured, judged, promoted through the command line."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.capsys = folder, capsys
-        self.ledgers = write_ledgers(folder / "frozen_ledgers")
-        self.place = self.ledgers / "rmsnorm" / "baselines" / "gfx950"
-
-    def measured(self, name: str, head: Results, base: Results | None = None) -> Path:
-        out = self.folder / name
-        for side, results in (("head", head), ("base", base)):
-            if results is not None:
-                store.write_jsonl(out / side / store.RESULTS_FILE, results.outcomes)
-        return out
-
-    def judged(self, source: Path, *more: str) -> int:
-        argv = ["judge", "--ledger", str(self.ledgers), "--matrix", str(self.ledgers), "--today", DAY]
-        argv += ["--base", str(source / "base"), "--head", str(source / "head"), "--out", str(source / "decision")]
-        return run([*argv, *more])
-
-    def promote(self, source: Path, *more: str, commit: str = SHA, decision: Path | None = None) -> tuple[int, str]:
-        where = decision or source / "decision"
-        argv = ["baseline", "promote", "--from", str(source), "--decision", str(where)]
-        return self.call(*argv, "--ledgers", str(self.ledgers), "--commit", commit, "--date", DAY, *more)
-
-    def record(self, source: Path, *more: str, commit: str = SHA) -> tuple[int, str]:
-        argv = ["baseline", "record", "--from", str(source), "--ledgers", str(self.ledgers), "--commit", commit]
-        return self.call(*argv, "--date", DAY, *more)
-
-    def call(self, *argv: str) -> tuple[int, str]:
-        self.capsys.readouterr()
-        code = run(list(argv))
-        said = self.capsys.readouterr()
-        self.out = said.out
-        return code, said.err
-
-    def passed(self, name: str = "run", *, seed: int = 2, commit: str = SHA, **how: Any) -> Path:
-        """A run that was measured beside its base and passes."""
-        source = self.measured(name, head(seed, commit, **how), build.run(LEDGER, seed=1))
-        assert self.judged(source) == 0
-        return source
-
-    def files(self) -> dict[str, bytes]:
-        found = (path for path in self.ledgers.rglob("*") if path.is_file())
-        return {path.relative_to(self.ledgers).as_posix(): path.read_bytes() for path in found}
-
-    def lines(self) -> list[Provenance]:
-        return [line for _, line in store.decode_lines(self.place / "provenance.jsonl", Provenance)[0]]
-
-
-def head(seed: int = 2, commit: str = SHA, **how: Any) -> Results:
-    return build.run(LEDGER, seed=seed, candidate_commit=commit, **how)
+from tests.commands.baseline_desk import DAY, LEDGER, NEXT, SHA, Desk, head
 
 
 @pytest.fixture
@@ -417,97 +348,6 @@ def test_drift_that_each_run_lets_pass_is_written_down(desk: Desk) -> None:
     assert 1.06 < drift < 1.08
     assert all(one.worst > one.geomean > 1.015 for one in told)
     assert "6 of 6 rows slower than those they replace" in desk.out
-
-
-class CodeDesk(Desk):
-    """The same for machine code: records of the ledger's compile keys instead of times."""
-
-    def records(self, **changes: Any) -> list[Any]:
-        tools = msgspec.structs.replace(records.TOOLCHAIN, **changes)
-        keys = sorted({case.compile_key for case in plan(LEDGER.shapes).cases.values()})
-        made = records.record("rmsnorm")
-        return [msgspec.structs.replace(made, compile_key=key, toolchain=tools) for key in keys]
-
-    def compiled(self, name: str, head_records: list[Any]) -> Path:
-        out = self.folder / name
-        for side, found in (("base", self.records()), ("head", head_records)):
-            store.write_jsonl(out / "code" / side / store.CODEGEN_FILE, found)
-        argv = ["artifact", "judge", "--from", str(out), "--ledgers", str(self.ledgers), "--out", str(out / "decision")]
-        assert run(argv) == 0
-        return out
-
-
-@pytest.fixture
-def code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CodeDesk:
-    return CodeDesk(tmp_path, capsys)
-
-
-def test_machine_code_is_promoted_by_a_codegen_decision_and_other_providers_stay(code: CodeDesk) -> None:
-    path = code.place / store.CODEGEN_FILE
-    other = msgspec.structs.replace(code.records()[0], compile_key="rmsnorm/triton/x", provider="triton")
-    store.write_jsonl(path, [other])
-    assert run(["ledger", "freeze", str(code.ledgers)]) == 0
-    before = path.read_bytes()
-    assert code.promote(code.compiled("run", code.records(flydsl_version="0.5.0"))) == (0, "")
-    stored = store.read_codegen([path])
-    assert {one.provider for one in stored.values()} == {"flydsl", "triton"}
-    assert all(one.compile_seconds is None for one in stored.values())
-    (line,) = code.lines()
-    assert (line.contents, line.timing_method, line.stack["flydsl_version"]) == ("machine_code", "codegen", "0.5.0")
-    assert (code.place / "history" / "0" / store.CODEGEN_FILE).read_bytes() == before
-    assert run(["ledger", "check", str(code.ledgers)]) == 0
-    assert code.call("baseline", "show", "--ledgers", str(code.ledgers), "--today", DAY)[0] == 0
-    assert "codegen" in code.out and SHA[:12] in code.out
-    assert code.promote(code.folder / "run")[0] == 0 and "the machine code is the same" in code.out
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"kernels_commit": f"{SHA}-changed"}, "the tree was dirty"),
-        ({"kernels_commit": NEXT}, f"records are of {NEXT}"),
-    ],
-)
-def test_machine_code_of_another_tree_is_refused(code: CodeDesk, changes: dict[str, Any], words: str) -> None:
-    source = code.compiled("run", code.records(**changes))
-    before = code.files()
-    result, error = code.promote(source)
-    assert result == 1 and words in error and code.files() == before
-
-
-def test_machine_code_must_be_that_of_the_decision_and_whole(code: CodeDesk) -> None:
-    source = code.compiled("run", code.records())
-    before = code.files()
-    path = source / "code" / "head" / store.CODEGEN_FILE
-    store.write_jsonl(path, [msgspec.structs.replace(one, isa_sha="c" * 16) for one in code.records()])
-    result, error = code.promote(source)
-    assert result == 2 and "the decision is of other results" in error
-    extra = msgspec.structs.replace(code.records()[0], compile_key="rmsnorm/bf16/N=64")
-    store.write_jsonl(code.place / store.CODEGEN_FILE, [extra])
-    assert run(["ledger", "freeze", str(code.ledgers)]) == 0
-    store.write_jsonl(path, code.records())
-    result, error = code.promote(source)
-    assert result == 1 and "partial: 1 compile keys have no record, such as rmsnorm/bf16/N=64" in error
-    assert code.files().keys() - before.keys() == {"rmsnorm/baselines/gfx950/codegen_records.jsonl"}
-
-
-def test_a_decision_on_machine_code_promotes_no_times(code: CodeDesk) -> None:
-    source = code.compiled("run", code.records())
-    store.write_jsonl(source / "head" / store.RESULTS_FILE, head().outcomes)
-    assert code.promote(source)[0] == 0
-    assert not (code.place / store.RESULTS_FILE).exists()
-
-
-def test_failing_records_and_a_mix_of_compilers_are_refused(code: CodeDesk) -> None:
-    good = code.records()[0]
-    broken = msgspec.structs.replace(good, compile_key="rmsnorm/bf16/N=64", status="failed", metrics=None, isa_sha=None)
-    tools = msgspec.structs.replace(records.TOOLCHAIN, flydsl_version="0.5.0")
-    mixed = msgspec.structs.replace(good, compile_key="rmsnorm/bf16/N=32", toolchain=tools)
-    offer = CodeOffer(
-        op_type="rmsnorm", shapes=LEDGER.shapes, keys={}, candidate="flydsl", records=(good, broken, mixed), commit=SHA
-    )
-    said = [fault.what for fault in code_faults(offer, {})]
-    assert said == ["rmsnorm/bf16/N=64 did not compile: failed", "more than one toolchain compiled the records"]
 
 
 def test_a_shape_that_is_measured_twice_has_no_time_to_rely_on(desk: Desk) -> None:

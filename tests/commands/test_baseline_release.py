@@ -12,7 +12,7 @@ import pytest
 from gate import store
 from gate.cli import run
 from tests.analysis import build
-from tests.commands.test_baseline import DAY, LEDGER, NEXT, SHA, CodeDesk, Desk, head
+from tests.commands.baseline_desk import DAY, LEDGER, NEXT, SHA, CodeDesk, Desk, head
 
 RELEASE = "v0.5.0"
 

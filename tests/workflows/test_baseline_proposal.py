@@ -16,7 +16,7 @@ import yaml
 from gate import store
 from gate.model.outcome import Results
 from tests.analysis import build
-from tests.commands.test_baseline import LEDGER, SHA, head, write_ledgers
+from tests.commands.baseline_desk import LEDGER, SHA, head, write_ledgers
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "owner/kernels"
