@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -44,28 +45,14 @@ def findings(
     mine = [shapes[number] for number in group.index.tolist()]
     found = _compare(group, mine, base=base, head=head, policy=policy, controls=controls)
     told = _rulings(group, found, base=base, head=head, policy=policy, controls=controls)
-    kinds = head.columns.kinds
+    classes = classified(group, mine, head=head, policy=policy)
     detail = moved_detail(controls.shifts.get(group.matrix.op_type, 0.0))
-    columns = (
-        mine,
-        told,
-        _exp(found.log_ratio),
-        zip(_exp(found.log_ratio - found.wide), _exp(found.log_ratio + found.wide), strict=True),
-        _rounded([math.expm1(min(value, 700.0)) for value in found.mde.tolist()]),
-        _rounded(group.candidate.base_us.tolist()),
-        _rounded(group.candidate.head_us.tolist()),
-        _rounded(group.speedup.tolist()),
-        [group.rivals[number] for number in group.best.tolist()],
-        classified(group, mine, head=head, policy=policy),
-        [kinds[number].timing_method for number in head.kind(group.candidate.head).tolist()],
-        found.ceiling.tolist(),
-        (found.shift != 0).tolist(),
-    )
-    provider = group.matrix.candidate_provider
+    columns = _columns(group, found, head)
+    names = tuple(columns)
     return [
         RowFinding(
             shape_id=shape.shape_id,
-            provider=provider,
+            provider=group.matrix.candidate_provider,
             verdict=verdict,
             reasons=reasons,
             op_type=shape.op_type,
@@ -73,41 +60,38 @@ def findings(
             stage=shape.stage,
             dtype=shape.dtype,
             args=shape.args,
-            ratio=ratio,
-            ci=ci,
-            mde=mde,
-            base_us=base_us,
-            head_us=head_us,
             classification=None if category is None else category.name,
             evidence="" if category is None else category.evidence,
             likely_fix="" if category is None else category.likely_fix,
             hot=hot,
             profile=profile,
             weight=shape.weight.value,
-            speedup_vs_best=speedup,
-            best_baseline=rival,
-            method=method,
             status="ok",
             detail=detail if moved else "",
-            ceiling=ceiling,
             suspect=verdict == "inconclusive" and reasons[0] == "above_noise",
+            **dict(zip(names, values, strict=True)),
         )
-        for (
-            shape,
-            (verdict, reasons),
-            ratio,
-            ci,
-            mde,
-            base_us,
-            head_us,
-            speedup,
-            rival,
-            (category, hot, profile),
-            method,
-            ceiling,
-            moved,
-        ) in zip(*columns, strict=True)
+        for shape, (verdict, reasons), (category, hot, profile), moved, values in zip(
+            mine, told, classes, (found.shift != 0).tolist(), zip(*columns.values(), strict=True), strict=True
+        )
     ]
+
+
+def _columns(group: Group, found: Compared, head: Side) -> dict[str, list[Any]]:
+    """The fields of a finding that are numbers or names of the group's own columns."""
+    candidate, kinds = group.candidate, head.columns.kinds
+    low, high = found.log_ratio - found.wide, found.log_ratio + found.wide
+    return {
+        "ratio": _exp(found.log_ratio),
+        "ci": list(zip(_exp(low), _exp(high), strict=True)),
+        "mde": _rounded([math.expm1(min(value, 700.0)) for value in found.mde.tolist()]),
+        "base_us": _rounded(candidate.base_us.tolist()),
+        "head_us": _rounded(candidate.head_us.tolist()),
+        "speedup_vs_best": _rounded(group.speedup.tolist()),
+        "best_baseline": [group.rivals[number] for number in group.best.tolist()],
+        "method": [kinds[number].timing_method for number in head.kind(candidate.head).tolist()],
+        "ceiling": found.ceiling.tolist(),
+    }
 
 
 def _compare(
