@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gate.codegen import aiter_cases, cache, checkout, device_libs, triton_cases
@@ -17,8 +18,10 @@ CANARIES = HERE / "canaries"
 PROBE_SECONDS = 60.0
 # What AITER's kernels are made from: their sources, and the tiles it has chosen.
 AITER_TRITON = Path("aiter") / "ops" / "triton"
-# What our own are made from: the provider, and the ops, which say what tensors it gets.
-OWN_TRITON = ("providers/triton", "ops", "codes.py", "norms.py")
+# What our own are made from: the provider, and the ops with what they share, which say what tensors it gets.
+OWN_TRITON = (
+    "providers/triton", "ops", "attention.py", "codes.py", "experts.py", "norms.py", "products.py", "quantised.py",
+)  # fmt: skip
 AITER_SUFFIXES = (".py", ".json")
 
 
@@ -40,17 +43,8 @@ def find_toolchain(
 
     Raises ToolchainError when `python` does not run or holds no FlyDSL.
     """
-    command = [python, str(PROBE)]
     try:
-        run = subprocess.run(
-            command,
-            env=environment(),
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-        )
+        run = _asked([python, str(PROBE)])
         reply = json.loads(run.stdout.splitlines()[0]) if run.stdout else {"error": run.stderr.strip()[-300:]}
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise unusable(python, str(error)) from None
@@ -76,15 +70,7 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
     of_aiter = is_aiter(kernels)
     ask = "import importlib.metadata as m; print(m.version('triton'))" + ("" if of_aiter else "; m.version('torch')")
     try:
-        run = subprocess.run(
-            [python, "-c", ask],
-            env=environment(),
-            capture_output=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-        )
+        run = _asked([python, "-c", ask])
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None
     if run.returncode:
@@ -102,6 +88,19 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
         kernels_commit=kernels_commit,
         arch=arch,
         triton_version=version,
+    )
+
+
+def _asked(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """What an interpreter answers, in whatever encoding. Raises OSError or subprocess.TimeoutExpired."""
+    return subprocess.run(
+        command,
+        env=environment(),
+        capture_output=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
     )
 
 

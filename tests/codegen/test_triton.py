@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from gate import replay, store
 from gate.codegen import cache, triton_cases
 from gate.codegen.compile import compile_cases
 from gate.codegen.keys import CompileCase, Unsupported
-from gate.codegen.toolchains import ToolchainError, find_triton
+from gate.codegen.toolchains import OWN_TRITON, ToolchainError, find_triton
 from gate.model.codegen import CodegenRecord
 from gate.replay.provider import kernels_of
 from gate.resources import frozen_ledgers_dir
@@ -64,6 +65,31 @@ def test_an_argument_that_is_no_single_value_is_refused() -> None:
 
 def test_the_ops_with_a_free_size_are_ops_with_a_ledger() -> None:
     assert {path.name for path in frozen_ledgers_dir().iterdir()} >= triton_cases.FREE.keys()
+
+
+# What carries values and decides nothing about a kernel.
+CARRIERS = {"device", "memory_torch", "op", "provider", "scratch"}
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of the engine that a source imports, as paths below its folder without the ending."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gate.replay"):
+            inner = (node.module or "").removeprefix("gate.replay").strip(".")
+            names |= {inner.replace(".", "/")} if inner else {alias.name for alias in node.names}
+    return names
+
+
+def test_what_the_kernels_are_made_from_is_what_their_sources_import() -> None:
+    """Else a change beside them would leave a kept answer in place of the new code."""
+    folder = Path(replay.__file__).parent
+    places = [folder / place for place in OWN_TRITON]
+    sources = [path for place in places for path in ([place] if place.is_file() else place.rglob("*.py"))]
+    held = {place.removesuffix(".py") for place in OWN_TRITON}
+    names = set().union(*map(imported, sources)) - CARRIERS
+    assert len(names) > 10
+    assert {name for name in names if not any(name == one or name.startswith(f"{one}/") for one in held)} == set()
 
 
 @pytest.mark.parametrize(

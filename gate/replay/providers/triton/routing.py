@@ -87,12 +87,8 @@ def moe_sorting(case: Case, tensors: Tensors) -> tuple[Call, ...]:
         options={"BLOCK": CLEAR_BLOCK},
         scratch=(counts,),
     )
-    count = Call(
-        function=kernels.sorting_count,
-        arguments=(chosen, counts, pairs),
-        grid=(blocks,),
-        options={"BLOCK": PAIR_BLOCK},
-    )
+    tile = {"BLOCK": PAIR_BLOCK}
+    count = Call(function=kernels.sorting_count, arguments=(chosen, counts, pairs), grid=(blocks,), options=tile)
     place = Call(
         function=kernels.sorting_place,
         arguments=(
