@@ -108,7 +108,10 @@ def sides_of(given: Mapping[str, Any]) -> Sides:
     )
     limits = {name: given[name] for name in ("arch", "jobs", "timeout", "installed_torch")}
     every = (*(name for name in HEAD_OPTIONS if given[name] is not None), *named)
-    return Sides(head=head, base=_base(given, named, head), limits=limits, given=every)
+    base = _base(given, named, head)
+    if isinstance(base, Path):
+        read_records(base, limits["arch"])  # A folder of no use is told before minutes of compiling.
+    return Sides(head=head, base=base, limits=limits, given=every)
 
 
 def _base(given: Mapping[str, Any], named: tuple[str, ...], head: Side) -> Side | Path | None:
