@@ -85,13 +85,14 @@ def run(argv: Sequence[str] | None = None) -> int:
         return int(code) if isinstance(code, int) else Exit.PASS
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "gate"
-        return _fail(f"{where}: {error.format_message()}; see '{where} --help'", code=Exit.USAGE)
+        return _fail(f"{where}: {error.format_message().rstrip('.')}; see '{where} --help'", code=Exit.USAGE)
     except click.ClickException as error:
         return _fail(f"gate: {error.format_message()}", code=Exit.USAGE)
     except GateError as error:
         return _fail(*(f"gate: {problem}" for problem in error.problems), code=error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _fail("gate: interrupted; finished work is on disk, run it again with --resume to go on", code=130)
+        what = "finished work is on disk, run it again with --resume to go on" if _resumes(argv) else "run it again"
+        return _fail(f"gate: interrupted; {what}", code=130)
     except SystemExit:
         # No verb ends the process by itself: click and rich do, with 1, where the reader of a pipe has gone.
         return _fail("gate: standard output is closed", code=Exit.NO_VERDICT)
@@ -99,6 +100,16 @@ def run(argv: Sequence[str] | None = None) -> int:
         where = error.filename if error.filename is not None else "standard output or standard error"
         what = error.strerror or str(error)
         return _fail(f"gate: {where}: {what}; make room, or name another place", code=Exit.NO_VERDICT)
+
+
+def _resumes(argv: Sequence[str] | None) -> bool:
+    """Whether the verb that these words call can go on where it was cut."""
+    command: click.Command | None = cli
+    for word in sys.argv[1:] if argv is None else argv:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word)
+    return command is not None and any("--resume" in parameter.opts for parameter in command.params)
 
 
 def _fail(*lines: str, code: int) -> int:
