@@ -131,3 +131,18 @@ def test_a_file_in_the_place_of_an_output_folder_is_one_line(
     argv = ["judge", "--ledger", "l", "--matrix", "m", "--base", "b", "--head", "h", "--out", str(tmp_path / out)]
     assert run(argv) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "goes_on"),
+    [(["judge"], False), (["run"], True), (["shard", "merge"], False), (["replay"], True), ([], False)],
+)
+def test_an_interruption_names_resume_only_where_there_is_one(
+    argv: list[str], goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupt)
+    assert run(argv) == 130
+    assert ("--resume" in capsys.readouterr().err) is goes_on
