@@ -12,4 +12,6 @@ OPS: frozenset[str] = frozenset({*DERIVE, *PROBES, *(kernel.op for kernel in KER
 
 def unknown(op_type: str) -> str:
     """Why a row of this op cannot be: one clause, empty if the op is known."""
-    return "" if op_type in OPS else f"no op {op_type[:40]!r} is known; the ops are {', '.join(sorted(OPS))}"
+    if op_type in OPS:
+        return ""
+    return f"no op {op_type[:40]!r} is known (docs/adding.md adds one); the ops are {', '.join(sorted(OPS))}"
