@@ -140,7 +140,7 @@ def pa_decode(case: Case, tensors: Tensors) -> tuple[Call, ...]:
 
 def _latent_rows(case: Case) -> int:
     """Heads of one program: their results of 512 values each must fit in registers."""
-    return min(_padded(case.dim("heads")), 32)
+    return min(_padded(case.dim("heads")), 16 if torch.version.hip else 32)
 
 
 def _latent_limit(case: Case) -> str | None:
