@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gate import store
+from gate.model.history import Row
 from gate.model.outcome import Measured, Outcome
 from gate.store import reading
 from tests.analysis import build
@@ -45,6 +46,13 @@ def test_the_lean_fields_are_fields_of_an_outcome_with_the_same_types() -> None:
         assert field.required == full[field.name].required
     required = {name for name, field in full.items() if field.required}
     assert required <= set(Measured.__struct_fields__)
+
+
+def test_what_the_history_keeps_are_fields_of_an_outcome_with_the_same_types() -> None:
+    full = {field.name: field for field in msgspec.structs.fields(Outcome)}
+    for field in msgspec.structs.fields(Row):
+        assert field.type == full[field.name].type
+        assert full[field.name].required or not field.required
 
 
 def test_equal_strings_are_one_object(tmp_path: Path) -> None:

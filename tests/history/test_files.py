@@ -104,6 +104,27 @@ def test_a_file_that_is_damaged_inside_is_named_and_left_out(tmp_path: Path, mad
     assert len(problems) == 1 and str(path) in problems[0] and "damaged" in problems[0]
 
 
+def test_a_single_bit_that_changes_a_value_is_found_though_the_file_still_decodes(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    nights.fill(tmp_path, range(1))
+    (stored,) = files.listing(tmp_path).files
+    good, rows = stored.path.read_bytes(), pq.ParquetFile(stored.path).read()
+    footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+    silent = 0
+    for at in range(4, footer, 11):
+        data = bytearray(good)
+        data[at] ^= 1
+        stored.path.write_bytes(bytes(data))
+        try:
+            changed = not pq.ParquetFile(stored.path).read().equals(rows)
+        except (pa.ArrowException, OSError, ValueError):
+            continue
+        silent += changed
+        assert not changed or stored.path in files.unreadable([stored]), at
+    assert silent > 20
+
+
 def test_a_parquet_file_of_someone_else_is_no_part_of_the_store(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
