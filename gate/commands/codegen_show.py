@@ -15,6 +15,7 @@ from gate.codegen.compile import cached_isa
 from gate.codegen.diff import compare, compare_all
 from gate.codegen.loops import Loop, hot_loop
 from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
+from gate.codegen.toolchains import CANARIES
 from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
@@ -135,10 +136,18 @@ def _loop_words(sides: Iterable[tuple[CodegenRecord | None, str | None, Loop | N
         if loop is not None:
             parts.append(f"{name}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
         elif text is None:
-            parts.append(f"{name}: no assembly here; gate codegen record with that flydsl and kernels brings it")
+            parts.append(f"{name}: no assembly here; {_recording(record)} brings it")
         else:
             parts.append(f"{name}: no loop, straight code")
     return "; ".join(parts)
+
+
+def _recording(record: CodegenRecord) -> str:
+    """What puts the assembly of a record into the cache."""
+    tools = record.toolchain
+    if tools.kernels != CANARIES.name:
+        return "gate codegen record with that compiler and kernels"
+    return f"gate codegen record --wheel {tools.flydsl_version} --op {record.op_type} --out records"
 
 
 def tell(view: View) -> None:
