@@ -48,8 +48,8 @@ def decide(
         matrices=judge_files.read_matrices(root),
         base=taken.base,
         head=taken.head,
-        policy=judge_files.read_policy(policy or _if_there(root / POLICY_FILE)),
-        waivers=judge_files.read_waivers(waivers or _if_there(root / WAIVERS_FILE)),
+        policy=judge_files.read_policy(judge_files.beside(root, POLICY_FILE, given=policy)),
+        waivers=judge_files.read_waivers(judge_files.beside(root, WAIVERS_FILE, given=waivers)),
         today=today,
         confirm=taken.confirm,
     )
@@ -67,10 +67,6 @@ def decide(
 def _case_of(records: Mapping[str, CodegenRecord]) -> Callable[[Shape], CompileCase | Unsupported]:
     of_checkout = any(record.toolchain.kernels == checkout.NAME for record in records.values())
     return checkout.compile_case if of_checkout else compile_case
-
-
-def _if_there(path: Path) -> Path | None:
-    return path if path.is_file() else None
 
 
 def read(places: Mapping[str, Path], *, root: Path, arch: str) -> Taken:
@@ -145,15 +141,8 @@ def uncontradicted(timing: Decision) -> Decision:
     if not odd or timing.gate != "pass":
         return timing
     what = f"{len(odd)} rows were timed although their kernels no longer compile, such as {odd[0].shape_id}"
-    return msgspec.structs.replace(
-        timing,
-        gate="no_verdict",
-        decision="blocked",
-        headline="no_verdict",
-        reasons=("no_longer_compiles", *timing.reasons),
-        next_step="find out why compiling and measuring do not see the same kernels",
-        problems=(what, *timing.problems),
-    )
+    next_step = "find out why compiling and measuring do not see the same kernels"
+    return judged.withheld(timing, "no_longer_compiles", problems=[what], next_step=next_step)
 
 
 def _narrow(ledger: Ledger, shapes: tuple[Shape, ...]) -> Ledger:

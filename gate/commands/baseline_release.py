@@ -151,8 +151,7 @@ def _chosen(known: Mapping[str, Op], ops: tuple[str, ...]) -> dict[str, Op]:
 
 def read_policy(root: Path, given: Path | None = None) -> Policy:
     """The policy given, or that of the ledgers, or the defaults. Raises UnusableInput."""
-    own = root / POLICY_FILE
-    return judge_files.read_policy(given or (own if own.is_file() else None))
+    return judge_files.read_policy(judge_files.beside(root, POLICY_FILE, given=given))
 
 
 def pins_of(op: Op, offer: Offer, *, name: str | None, release: str | None = None) -> list[Place]:

@@ -130,6 +130,12 @@ def merged(parts: Iterable[Results]) -> Results:
     )
 
 
+def beside(root: Path, name: str, *, given: Path | None) -> Path | None:
+    """The file as given, else that of this name beside the ledgers, where there is one."""
+    own = root / name
+    return given or (own if own.is_file() else None)
+
+
 def read_policy(path: Path | None) -> Policy:
     """The policy in `path`, or the defaults. Raises UnusableInput for any key that is wrong."""
     return Policy() if path is None else policy_from(store.read_toml(path), file=str(path))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import msgspec
 
 from gate import store
 from gate.analysis.decide import BLOCKING
@@ -90,6 +91,19 @@ def worst_first(decision: Decision) -> list[RowFinding]:
     """The blocking rows: broken ones, then by how much slower they are."""
     blocking = [row for row in decision.rows if row.verdict in BLOCKING]
     return sorted(blocking, key=lambda row: (row.ratio is not None, -(row.ratio or 0.0), row.op_type, row.shape_id))
+
+
+def withheld(decision: Decision, reason: str, *, problems: Sequence[str], next_step: str) -> Decision:
+    """The same rows without a verdict, whatever they say; `reason` and `problems` stand before the others."""
+    return msgspec.structs.replace(
+        decision,
+        gate="no_verdict",
+        decision="blocked",
+        headline="no_verdict",
+        reasons=(reason, *(each for each in decision.reasons if each != reason)),
+        next_step=next_step,
+        problems=(*problems, *decision.problems),
+    )
 
 
 def unusable(problems: tuple[Problem, ...]) -> Decision:

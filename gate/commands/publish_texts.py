@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from gate import render
 from gate.commands.artifact_judge import NO_KERNEL_CHANGED
-from gate.commands.judged import worst_first
+from gate.commands.judged import withheld, worst_first
 from gate.model.decision import Decision, RowFinding
 from gate.model.reasons import sentence
 from gate.publish import marker
@@ -38,15 +36,7 @@ def unless_finished(decision: Decision, run: Run) -> Decision:
     if run.conclusion == "success":
         return decision
     why = f"the run that measured ended: {run.conclusion or 'not yet'}"
-    return msgspec.structs.replace(
-        decision,
-        gate="no_verdict",
-        decision="blocked",
-        headline="no_verdict",
-        reasons=("run_unfinished", *decision.reasons),
-        next_step="see the run's log, then run it again",
-        problems=(why, *decision.problems),
-    )
+    return withheld(decision, "run_unfinished", problems=[why], next_step="see the run's log, then run it again")
 
 
 def is_quiet(decision: Decision) -> bool:

@@ -94,17 +94,16 @@ def command(
         "ledgers": root,
         "out": out,
         "limits": Limits(ops=ops, shapes=shapes),
-        "policy": policy or _if_there(root / POLICY_FILE),
-        "waivers": waivers or _if_there(root / WAIVERS_FILE),
         "resume": resume,
+        "policy": judge_files.beside(root, POLICY_FILE, given=policy),
+        "waivers": judge_files.beside(root, WAIVERS_FILE, given=waivers),
     }
     timed = timed_options.taken(sources)
     if timed is not None:
         return measured(timed, sources, common, as_json=as_json)
     sources["base"] = FOLDER.convert(sources["base"], None, None) if sources["base"] is not None else None
-    job = Job(sources=sources, **common)
     with store.output_lock(out):
-        decision = guarded(job)
+        decision = guarded(Job(sources=sources, **common))
     judged.show(decision, out, as_json=as_json)
     return judged.EXITS[decision.gate]
 
@@ -125,10 +124,6 @@ def default_ledgers() -> Path:
     """The ledgers of the folder one stands in, else those that came with the package."""
     here = Path("frozen_ledgers")
     return here if here.is_dir() else frozen_ledgers_dir()
-
-
-def _if_there(path: Path) -> Path | None:
-    return path if path.is_file() else None
 
 
 def guarded(job: Job) -> Decision:

@@ -14,12 +14,12 @@ from gate.commands import judge_files, judged, shard_plan, timed_options, timed_
 from gate.commands.run import POLICY_FILE, WAIVERS_FILE, read_frozen
 from gate.commands.shard_plan import PLAN_FILE, ShardPlan
 from gate.commands.timed_part import PART_FILE, Part
-from gate.commands.timed_session import CONFIRM_FOLDER, Measured
+from gate.commands.timed_session import CONFIRM_FOLDER, MeasuredRun
 from gate.commands.timed_tape import Rows
 from gate.commands.timed_work import Work, file_hashes, inputs_of, work_of
 from gate.model.decision import Decision
 from gate.model.matrix import Matrix
-from gate.model.problem import Problem, UnusableInput
+from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
 from gate.replay.blocks import BASE, HEAD
 
@@ -44,10 +44,15 @@ def run(
     waivers: Path | None,
     out: Path,
 ) -> Decision:
-    """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised."""
+    """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised.
+
+    Raises WrongUsage before anything is removed where `out` is one of the shards or would remove one.
+    """
+    cleared = [out / name for name in (timed_run.HEAD_ROWS, timed_run.BASE_ROWS, CONFIRM_FOLDER)]
+    outside(out, cleared, [*folders, *([plan_file] if plan_file else [])])
     judged.clear(out)
-    for name in (timed_run.HEAD_ROWS, timed_run.BASE_ROWS, CONFIRM_FOLDER):
-        store.remove_folder(out / name)
+    for folder in cleared:
+        store.remove_folder(folder)
     try:
         plan = shard_plan.read(plan_file or planned(folders))
         found = [Found(folder=folder, part=timed_part.read(folder)) for folder in folders if _left(folder)]
@@ -55,8 +60,8 @@ def run(
         work = whole_work(plan, found, ledgers)
         frame = timed_run.Frame(
             work=work,
-            policy=judge_files.read_policy(policy or _if_there(ledgers / POLICY_FILE)),
-            waivers=judge_files.read_waivers(waivers or _if_there(ledgers / WAIVERS_FILE)),
+            policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
+            waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
         )
         measured = put_together(found, plan, work)
@@ -70,12 +75,17 @@ def run(
     return decision
 
 
+def outside(out: Path, cleared: Sequence[Path], places: Sequence[Path]) -> None:
+    """Raises WrongUsage where one of the `places` is `out`, or lies in a folder that is cleared."""
+    for place in places:
+        here = place.resolve()
+        if here == out.resolve() or any(here.is_relative_to(folder.resolve()) for folder in cleared):
+            what = f"--out {out} would write over it"
+            raise WrongUsage(Problem(what=what, file=str(place), fix="name another --out"))
+
+
 def _left(folder: Path) -> bool:
     return (folder / PART_FILE).is_file()
-
-
-def _if_there(path: Path) -> Path | None:
-    return path if path.is_file() else None
 
 
 def planned(folders: Sequence[Path]) -> Path:
@@ -161,7 +171,7 @@ def whole_work(plan: ShardPlan, found: Sequence[Found], ledgers: Path) -> Work:
     )
 
 
-def put_together(found: Sequence[Found], plan: ShardPlan, work: Work) -> Measured:
+def put_together(found: Sequence[Found], plan: ShardPlan, work: Work) -> MeasuredRun:
     """All rows, in the plan's order, with a problem for each shard that is absent or broke off."""
     sides = (HEAD, BASE) if work.both else (HEAD,)
     by_shard = {one.part.shard: one for one in found}
@@ -170,6 +180,8 @@ def put_together(found: Sequence[Found], plan: ShardPlan, work: Work) -> Measure
     broken: list[Problem] = []
     for shard in plan.shards:
         one = by_shard.get(shard.shard)
+        if one is None and not shard.shapes:
+            continue
         if one is None:
             broken.append(_dead(shard, "left nothing"))
             continue
@@ -180,7 +192,9 @@ def put_together(found: Sequence[Found], plan: ShardPlan, work: Work) -> Measure
             rows[side] += _rows(places[side], shard)
             again = one.folder / CONFIRM_FOLDER / side
             confirm[side] += _rows(again, shard) if again.is_dir() else []
-    return Measured(rows=rows, confirm=confirm if work.both and any(confirm.values()) else None, broken=tuple(broken))
+    return MeasuredRun(
+        rows=rows, confirm=confirm if work.both and any(confirm.values()) else None, broken=tuple(broken)
+    )
 
 
 def _dead(shard: shard_plan.Shard, how: str) -> Problem:

@@ -11,7 +11,7 @@ import msgspec
 
 from gate import store
 from gate.commands.shard_plan import PLAN_FILE
-from gate.commands.timed_session import REPLAY_FOLDER, Measured, unmeasured
+from gate.commands.timed_session import REPLAY_FOLDER, MeasuredRun, unmeasured
 from gate.commands.timed_tape import METHOD
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
@@ -68,7 +68,7 @@ def begin(out: Path, *, resume: bool) -> date:
     return day
 
 
-def write(out: Path, work: Work, found: Measured, timed: Mapping[str, Any], *, policy: Policy) -> None:
+def write(out: Path, work: Work, found: MeasuredRun, timed: Mapping[str, Any], *, policy: Policy) -> None:
     """part.json of a run that measured."""
     missing = unmeasured(work, found.rows)
     if work.plan is not None:

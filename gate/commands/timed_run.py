@@ -14,7 +14,7 @@ from gate import store
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judge_files, judged, timed_code, timed_part
 from gate.commands.artifact_judge import stored_results, uncontradicted
-from gate.commands.timed_session import CONFIRM_FOLDER, Measured, measure_all, unmeasured
+from gate.commands.timed_session import CONFIRM_FOLDER, MeasuredRun, measure_all, unmeasured
 from gate.commands.timed_tape import Rows, summed
 from gate.commands.timed_work import Work, read_work
 from gate.model.decision import CodeEvidence, Command, Decision, RowFinding
@@ -100,7 +100,7 @@ def decide(job: TimedJob, frame: Frame) -> Decision:
     return decision
 
 
-def judge_rows(frame: Frame, found: Measured, *, root: Path, code: Mapping[str, CodeEvidence]) -> Decision:
+def judge_rows(frame: Frame, found: MeasuredRun, *, root: Path, code: Mapping[str, CodeEvidence]) -> Decision:
     """The decision on what was measured; without a base of this session it is held against the stored one."""
     head, base = found.rows[HEAD], found.rows.get(BASE)
     again = None if found.confirm is None else (found.confirm[BASE], found.confirm[HEAD])
@@ -150,16 +150,10 @@ def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Prob
     """No verdict, whatever the finished part says: it names what is missing and why."""
     named = ", ".join(missing[:MOST_NAMED]) + (f" and {len(missing) - MOST_NAMED} more" if missing[MOST_NAMED:] else "")
     what = [f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured: {named}"] if missing else []
-    return msgspec.structs.replace(
-        decision,
-        gate="no_verdict",
-        decision="blocked",
-        headline="no_verdict",
-        reasons=("not_finished", *(reason for reason in decision.reasons if reason != "not_finished")),
-        summary=f"The run did not finish: {broken[0].what if broken else what[0]}. {decision.summary}",
-        next_step="run it again with --resume; what is finished is not measured twice",
-        problems=(*(problem.what for problem in broken), *what, *decision.problems),
-    )
+    told = [*(problem.what for problem in broken), *what]
+    next_step = "run it again with --resume; what is finished is not measured twice"
+    found = judged.withheld(decision, "not_finished", problems=told, next_step=next_step)
+    return msgspec.structs.replace(found, summary=f"The run did not finish: {told[0]}. {decision.summary}")
 
 
 def pasteable(commands: Sequence[Command], work: Work) -> list[Command]:
@@ -176,7 +170,7 @@ def pasteable(commands: Sequence[Command], work: Work) -> list[Command]:
     ]
 
 
-def write_rows(out: Path, work: Work, found: Measured) -> None:
+def write_rows(out: Path, work: Work, found: MeasuredRun) -> None:
     """results/<op>/ of head, base_results/<op>/, and confirm/head|base/<op>/."""
     places = {HEAD: out / HEAD_ROWS, BASE: out / BASE_ROWS}
     op_of = {shape.shape_id: shape.op_type for shape in work.inputs.shapes}
@@ -222,7 +216,7 @@ def publish(job: TimedJob) -> int:
     return int(code or 0)
 
 
-def tell(found: Measured) -> None:
+def tell(found: MeasuredRun) -> None:
     """How the machines' time was spent, one line."""
     whole = summed(found.sessions)
     if whole.wall_s > 0:

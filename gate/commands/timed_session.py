@@ -31,7 +31,7 @@ class Judge(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Measured:
+class MeasuredRun:
     """The rows of each side, those of the confirming session, and what ended the measuring early, if anything did."""
 
     rows: Rows
@@ -42,14 +42,14 @@ class Measured:
 
 def measure_all(
     out: Path, work: Work, timed: Mapping[str, Any], *, policy: Policy, judge: Judge, resume: bool
-) -> Measured:
+) -> MeasuredRun:
     """The looks, then the confirmation. Raises UnusableInput when nothing at all was measured."""
     minutes = timed["minutes"]
     timed = {**timed, "deadline": None if minutes is None else time.monotonic() + 60 * minutes}
     declared = policy.screen.looks if work.both else policy.screen.looks[:1]
     everything = [job.case.shape_id for job in work.jobs]
     tape = open_tape(out / REPLAY_FOLDER, work, timed, declared=declared, shapes=everything, resume=resume)
-    found = Measured(rows={})
+    found = MeasuredRun(rows={})
     try:
         suspects = measure_looks(tape, declared, policy=policy, judge=judge)
     except UnusableInput as error:
@@ -100,7 +100,7 @@ def alone(job: Job) -> Job:
     return replace(job, targets=tuple(target for target in job.targets if target.arm.side in (HEAD, BASE)))
 
 
-def confirm(tape: Tape, jobs: Sequence[Job], found: Measured, *, first: int, policy: Policy, judge: Judge) -> None:
+def confirm(tape: Tape, jobs: Sequence[Job], found: MeasuredRun, *, first: int, policy: Policy, judge: Judge) -> None:
     """Measures the suspects again in fresh processes, look by look, until each is settled; `found` gets the rows."""
     done, each, waiting = 0, policy.confirm.process_blocks, list(jobs)
     for number, processes in enumerate(policy.confirm.processes):
