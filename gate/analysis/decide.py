@@ -41,7 +41,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     absent_baselines: bool
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a decision and why; `standing` is the geomean over real rows that the word rests on."""
 
     gate: GateOutcome
@@ -73,7 +73,7 @@ def decide(
     tests: Sequence[GeomeanTest],
     facts: Facts,
     policy: Policy,
-) -> Outcome:
+) -> Conclusion:
     """The outcome of a run. One confirmed regression blocks; anything unmeasured is never green."""
     gaps = _gaps(cover, facts)
     if any("awaits_confirmation" in finding.reasons for finding in findings):
@@ -87,7 +87,9 @@ def decide(
     standing = standings.of_rows(real)
     word, why = _word(gate, findings, cover=cover, facts=facts, policy=policy, standing=standing)
     reasons = dict.fromkeys((*blockers, *gaps, *why)) or {"clean": None}
-    return Outcome(gate=gate, decision=word, headline=_headline(gate, word), reasons=tuple(reasons), standing=standing)
+    return Conclusion(
+        gate=gate, decision=word, headline=_headline(gate, word), reasons=tuple(reasons), standing=standing
+    )
 
 
 def _gaps(cover: Coverage, facts: Facts) -> list[str]:

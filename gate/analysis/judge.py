@@ -47,7 +47,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Profiles = {}
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class WholeRun(msgspec.Struct, frozen=True, kw_only=True):
     """All rows with their findings, and what else they leave for the decision over the whole run.
 
     `cells` and `rows` are those judged row by row, `found` those of the whole `ledger`; `again` the pairs of the
@@ -116,7 +116,7 @@ def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
         found = part.in_ledger_order(plain.findings(ledger, policy=policy, controls=moved), found, plain.mask)
     assert len(found) == len(ledger.shapes), "one finding per ledger row"
     return _decision(
-        Judged(
+        WholeRun(
             inputs=inputs,
             ledger=ledger,
             plain=plain,
@@ -171,7 +171,7 @@ def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:
     }
 
 
-def _decision(seen: Judged) -> Decision:
+def _decision(seen: WholeRun) -> Decision:
     inputs, plain, cells, found = seen.inputs, seen.plain, seen.cells, seen.found
     policy = inputs.policy
     tests = geomean_gate.tests(cells, seen.rows, policy)
@@ -207,7 +207,7 @@ def _decision(seen: Judged) -> Decision:
     )
 
 
-def _facts(seen: Judged, *, cannot_fail: bool) -> decide.Facts:
+def _facts(seen: WholeRun, *, cannot_fail: bool) -> decide.Facts:
     """What the decision must know of the run besides its rows."""
     inputs, plain, (base, head) = seen.inputs, seen.plain, seen.books
     methods = whole.methods(seen.cells) | (plain.methods() if plain else frozenset())
@@ -226,7 +226,7 @@ def _facts(seen: Judged, *, cannot_fail: bool) -> decide.Facts:
     )
 
 
-def _problems(seen: Judged, refused_design: str | None) -> tuple[str, ...]:
+def _problems(seen: WholeRun, refused_design: str | None) -> tuple[str, ...]:
     inputs = seen.inputs
     of_inputs = told(
         inputs.base.problems,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from gate.analysis.decide import Outcome
+from gate.analysis.decide import Conclusion
 from gate.analysis.looks import next_processes
 from gate.model.decision import Command, Coverage, RowFinding
 from gate.model.policy import Policy
@@ -42,19 +42,19 @@ _NEXT: dict[str, str] = {
 }
 
 
-def summary(outcome: Outcome, counts: Mapping[str, int], cover: Coverage) -> str:
+def summary(outcome: Conclusion, counts: Mapping[str, int], cover: Coverage) -> str:
     """One sentence of numbers, then the first reason in words."""
     told = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts.items() if n and verdict != "total")
     rows = "1 row" if counts["total"] == 1 else f"{counts['total']} rows"
     return f"{rows}: {told or 'none'}; {cover.judged} of {cover.required} judged. {_capital(outcome)}."
 
 
-def _capital(outcome: Outcome) -> str:
+def _capital(outcome: Conclusion) -> str:
     text = sentence(outcome.reasons[0])
     return text[:1].upper() + text[1:]
 
 
-def next_step(outcome: Outcome, findings: Sequence[RowFinding] = ()) -> str:
+def next_step(outcome: Conclusion, findings: Sequence[RowFinding] = ()) -> str:
     """What to do, from the first reason that has an answer."""
     if outcome.reasons[:1] == ("confirmed_regression",) and not any(f.ratio is not None for f in findings):
         return (

@@ -19,7 +19,7 @@ from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix, MatrixProvider
 from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
-from gate.model.report import HostCost, OpTally, OpWeight, Pull, Rollup, Standoff
+from gate.model.report import HostCost, OpTally, OpWeight, Rollup, RowPull, Standoff
 from gate.model.shape import Shape, Source, Weight
 
 # Where "level" begins is the classification's `ok`: 0.95 of the best baseline.
@@ -183,9 +183,9 @@ def _weights(op: str, rows: Sequence[RowFinding]) -> OpWeight:
     )
 
 
-def _pull(row: RowFinding, total: float) -> Pull:
+def _pull(row: RowFinding, total: float) -> RowPull:
     share, speedup = (row.weight or 0.0) / total, row.speedup_vs_best or 1.0
-    return Pull(shape_id=row.shape_id, share=share, speedup=speedup, factor=speedup**share)
+    return RowPull(shape_id=row.shape_id, share=share, speedup=speedup, factor=speedup**share)
 
 
 def _host(op: str, judged: Sequence[Judged]) -> Iterator[HostCost]:

@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Addition(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one run: added, known already, or the problems for which none of its rows was added."""
 
     source: Path
@@ -68,7 +68,7 @@ def read(source: Path) -> tuple[dict[str, list[Row]], datetime]:
     return rows, datetime.fromtimestamp(max(file.stat().st_mtime for files in sides.values() for file in files), UTC)
 
 
-def add_all(jobs: Sequence[Job]) -> Iterator[Outcome]:
+def add_all(jobs: Sequence[Job]) -> Iterator[Addition]:
     """Adds each run or none of its rows, in the order given; runs that the store has already are left."""
     have = append.known(jobs[0].store)
     if len(jobs) < MANY or (os.cpu_count() or 1) < 2:
@@ -82,11 +82,11 @@ def add_all(jobs: Sequence[Job]) -> Iterator[Outcome]:
         yield from pool.map(_add, jobs, [have] * len(jobs))
 
 
-def _add(job: Job, have: Mapping[str, Run]) -> Outcome:
+def _add(job: Job, have: Mapping[str, Run]) -> Addition:
     try:
         rows, written = read(job.source)
         at = job.at or written
         name = job.name or ", ".join(sorted({row.run_id for row in rows["head"]})[:4])
-        return Outcome(source=job.source, added=append.add(rows, store=job.store, name=name, at=at, have=have))
+        return Addition(source=job.source, added=append.add(rows, store=job.store, name=name, at=at, have=have))
     except UnusableInput as error:
-        return Outcome(source=job.source, problems=error.problems)
+        return Addition(source=job.source, problems=error.problems)

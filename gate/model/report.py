@@ -42,7 +42,7 @@ class OpTally(msgspec.Struct, frozen=True, kw_only=True):
     statuses: dict[str, int]
 
 
-class Pull(msgspec.Struct, frozen=True, kw_only=True):
+class RowPull(msgspec.Struct, frozen=True, kw_only=True):
     """What one row does to the weighted geomean: its share of the weight and the factor it contributes."""
 
     shape_id: str
@@ -63,7 +63,7 @@ class OpWeight(msgspec.Struct, frozen=True, kw_only=True):
     standing_rows: int
     covered: float
     geomean: Geomean
-    pulls: tuple[Pull, ...]
+    pulls: tuple[RowPull, ...]
 
 
 class HostCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gate.model.decision import Decision, RowFinding
-from gate.model.report import HostCost, OpCover, OpTally, OpWeight, Pull, Rollup, ShapeCover, Standoff
+from gate.model.report import HostCost, OpCover, OpTally, OpWeight, Rollup, RowPull, ShapeCover, Standoff
 from gate.render import page, rows, sections, words
 from gate.render.escape import Safe, code, escape, joined, say
 
@@ -203,7 +203,7 @@ def _weight(weight: OpWeight, decision: Decision) -> dict[str, Safe]:
     }
 
 
-def _pull(pull: Pull, shapes: dict[str, RowFinding]) -> dict[str, Safe]:
+def _pull(pull: RowPull, shapes: dict[str, RowFinding]) -> dict[str, Safe]:
     row = shapes[pull.shape_id]
     return {
         "shape": say("{label}<br>{place}", label=words.label(row), place=words.place(row)),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gate.model.decision import Decision, Geomean, Standing
-from gate.model.report import HostCost, OpCover, OpTally, OpWeight, Pull, Rollup, ShapeCover, Standoff
+from gate.model.report import HostCost, OpCover, OpTally, OpWeight, Rollup, RowPull, ShapeCover, Standoff
 from gate.render import rows, summaries
 from tests.render.examples import BLOCKED, HOSTILE, SITUATIONS, decision, row, slower
 from tests.render.github import seen
@@ -37,7 +37,7 @@ def rolled(each: Decision, *, name: str = "aiter") -> Rollup:
                 standing_rows=3,
                 covered=0.75,
                 geomean=half,
-                pulls=tuple(Pull(shape_id=s.shape_id, share=0.1, speedup=0.5, factor=0.933) for s in each.rows[:2]),
+                pulls=tuple(RowPull(shape_id=s.shape_id, share=0.1, speedup=0.5, factor=0.933) for s in each.rows[:2]),
             )
             for op in ops
         ),
