@@ -99,8 +99,11 @@ def costs_from(jobs: Sequence[Job], places: Sequence[Path]) -> shards.Costs:
         journals = [place] if place.is_file() else sorted({*place.glob(JOURNAL), *place.glob(f"**/{JOURNAL}")})
         if not journals:
             raise UnusableInput(Problem(what=f"no {JOURNAL} in it", file=str(place), fix="name what a run left"))
-        for path in journals:
-            lines = spent_in(path)
+        spent = {path: spent_in(path) for path in journals}
+        if not any(spent.values()):
+            fix = "name a run that measured something, or leave --costs out"
+            raise UnusableInput(Problem(what="no finished shape in it", file=str(place), fix=fix))
+        for path, lines in spent.items():
             own = shards.recorded_s(lines)
             for shape_id, seconds in own.items():
                 recorded[shape_id] = recorded.get(shape_id, 0.0) + seconds

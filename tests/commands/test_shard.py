@@ -203,3 +203,35 @@ def test_costs_of_a_folder_without_a_run_are_one_line(
     said = capsys.readouterr().err
     assert f"{tmp_path}: no journal.jsonl in it" in said and said.count("\n") == 1
     assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_shard_is_never_written_over(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = copied(ran, tmp_path)
+    shutil.copytree(two, tmp_path / "all" / "results" / "2")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    for out, second in ((one, two), (two, two), (tmp_path / "x" / ".." / "1", two)):
+        assert merge(ran, out, one, second) == 64
+        assert "would write over it; name another --out" in capsys.readouterr().err
+    assert merge(ran, tmp_path / "all", one, tmp_path / "all" / "results" / "2") == 64
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_more_runners_than_shapes_make_a_whole_run(tmp_path: Path) -> None:
+    ledgers = rig.write_ledgers(tmp_path / "ledgers", {"rmsnorm": rig.shapes("rmsnorm", 2)})
+    plan = ["shard", "plan", "--ledgers", str(ledgers), "--op-from", f"{rig.KERNELS}:OP", "--runners", "3"]
+    assert run([*plan, "--out", str(tmp_path / "plan.json")]) == 0
+    for number in (1, 2):
+        more = ("--shard", f"{number}/3", "--plan", str(tmp_path / "plan.json"))
+        assert rig.call(rig.arguments(ledgers, tmp_path / str(number), *more))[0] == 0
+    assert merge(tmp_path, tmp_path / "out", tmp_path / "1", tmp_path / "2") == 0
+    assert merge(tmp_path, tmp_path / "out", tmp_path / "1") == 2
+
+
+@pytest.mark.parametrize("text", ["", "no journal", '{"session_id": "s"}\n'])
+def test_costs_of_a_run_that_measured_nothing_are_refused(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "journal.jsonl").write_text(text)
+    argv = ["shard", "plan", "--ledgers", str(ran / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*argv, "--costs", str(tmp_path), "--out", str(tmp_path / "plan.json")]) == 2
+    assert "no finished shape in it" in capsys.readouterr().err
