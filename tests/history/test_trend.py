@@ -173,6 +173,17 @@ def test_an_index_follows_all_series_of_an_op_together(tmp_path: Path) -> None:
     assert index.ratio[39] / index.ratio[0] == pytest.approx(1.05, rel=0.01)
 
 
+def test_a_series_weighs_the_same_however_long_its_times_are_and_the_usual_run_is_one(tmp_path: Path) -> None:
+    def times(number: int, shape: int, provider: str) -> float:
+        return 10.0 ** (shape + 1) * (1.21 if number == 3 and shape == 0 else 1.0)
+
+    nights.fill(tmp_path, range(5), times, noise=0.0)
+    nights.add(tmp_path, 5, [nights.row(5, 1, "flydsl", 100.0), nights.row(5, 2, "flydsl", 2000.0)])
+    (index,) = (one for one in indices(nights.series_of(tmp_path)) if one.provider == "flydsl")
+    assert index.n == (3, 3, 3, 3, 3, 2)
+    assert index.ratio == pytest.approx((1, 1, 1, 1.21 ** (1 / 3), 1, 2**0.5))
+
+
 def test_only_the_last_runs_are_looked_at(tmp_path: Path) -> None:
     nights.fill(tmp_path, range(60), lambda number, *_: 10.0 if number < 30 else 12.0)
     timeline = nights.series_of(tmp_path, providers=("flydsl",))
