@@ -167,6 +167,20 @@ def everything(store: Path) -> list[tuple[object, ...]]:
     return sorted(rows, key=repr)
 
 
+def test_a_file_of_which_a_larger_one_holds_only_a_part_is_left_out_and_named(tmp_path: Path) -> None:
+    stores = [nights.fill(tmp_path / "large", (2, 3, 4)), nights.fill(tmp_path / "small", (4, 5))]
+    for store in stores:
+        append.compact(store, least=2)
+    ((large,), (small,)) = (files.listing(store).files for store in stores)
+    beside = large.path.with_name(small.path.name)
+    beside.write_bytes(small.path.read_bytes())
+    found = files.listing(stores[0])
+    assert [file.path for file in found.files] == [large.path]
+    assert found.superseded == (beside,)
+    (problem,) = found.problems
+    assert problem.file == str(beside) and "partly in other files" in problem.what
+
+
 def test_a_compaction_that_broke_off_counts_no_row_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nights.fill(tmp_path, range(2, 6))
     before = everything(tmp_path)
