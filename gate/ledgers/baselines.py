@@ -14,19 +14,8 @@ from gate.ledgers.ratios import ratios, usable
 from gate.model.baseline import Provenance, Replaced
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision
-from gate.model.outcome import Outcome
+from gate.model.outcome import VERSION_FIELDS, Outcome
 from gate.model.shape import Shape
-
-STACK_FIELDS = (
-    "rocm_version",
-    "driver_version",
-    "torch_version",
-    "triton_version",
-    "flydsl_version",
-    "llvm_version",
-    "kernels_sha",
-    "sglang_commit",
-)
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,5 +142,5 @@ def against_replaced(offer: Offer, old: Sequence[Outcome]) -> Replaced | None:
 
 def stack(rows: Iterable[Any]) -> dict[str, str]:
     """What the rows say of their software; several values of one field are joined."""
-    values = {name: {getattr(row, name) for row in rows} - {None} for name in STACK_FIELDS}
+    values = {name: {getattr(row, name) for row in rows} - {None} for name in VERSION_FIELDS}
     return {name: ", ".join(sorted(said)) for name, said in values.items() if said}

@@ -15,6 +15,17 @@ CacheState = Literal["cold_hbm", "cold_l2", "hot", "unverified", "l2_flushed_gra
 STATUSES: tuple[str, ...] = get_args(Status)
 TIMING_METHODS: tuple[str, ...] = get_args(TimingMethod)
 CACHE_STATES: tuple[str, ...] = get_args(CacheState)
+# The fields of a row that say with which software it was measured.
+VERSION_FIELDS = (
+    "rocm_version",
+    "driver_version",
+    "torch_version",
+    "triton_version",
+    "flydsl_version",
+    "llvm_version",
+    "kernels_sha",
+    "sglang_commit",
+)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import msgspec
 from gate.model.codegen import CodegenRecord
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
-from gate.model.outcome import Measured, MeasuredResults, Outcome, Results
+from gate.model.outcome import VERSION_FIELDS, Measured, MeasuredResults, Outcome, Results
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape, expected_id, fault
 from gate.schemas.strict import NotStrict, yaml_value
@@ -88,13 +88,7 @@ REPEATED = (
     "run_id",
     "gpu",
     "arch",
-    "rocm_version",
-    "driver_version",
-    "torch_version",
-    "triton_version",
-    "flydsl_version",
-    "llvm_version",
-    "kernels_sha",
+    *VERSION_FIELDS,
     "candidate_commit",
     "baseline_commit",
     "provider_detail",
