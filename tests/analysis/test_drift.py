@@ -96,3 +96,11 @@ def test_a_row_measured_twice_is_left_out() -> None:
     head = night(2)
     double = type(head)(outcomes=(*head.outcomes, head.outcomes[0]))
     assert found(night(1), double).n == 7
+
+
+@pytest.mark.parametrize(("rows", "tested"), [(3, False), (4, True), (5, True)])
+def test_so_few_rows_are_not_judged_together(rows: int, tested: bool) -> None:
+    assert Policy().geomean.min_rows == 4
+    few = Ledger(shapes=LEDGER.shapes[:rows])
+    one = drift(few, build.matrix(), release=night(1), head=night(2), policy=Policy())
+    assert one.n == rows and (one.low is not None) is tested
