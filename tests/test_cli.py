@@ -146,3 +146,26 @@ def test_an_interruption_names_resume_only_where_there_is_one(
     monkeypatch.setattr(cli, "main", interrupt)
     assert run(argv) == 130
     assert ("--resume" in capsys.readouterr().err) is goes_on
+
+
+def numbers(command: click.Command, words: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Parameter]]:
+    """Every option of every verb that takes a number with a fraction, with the words that call the verb."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        below = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
+        return [found for name, one in below if one is not None for found in numbers(one, (*words, name))]
+    kinds = (click.types.FloatParamType, click.FloatRange)
+    return [(words, one) for one in command.params if isinstance(one.type, kinds)]
+
+
+NUMBERS = numbers(cli)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e999", "x"])
+@pytest.mark.parametrize(("words", "option"), NUMBERS, ids=[" ".join((*w, o.opts[0])) for w, o in NUMBERS])
+def test_a_number_that_is_none_is_wrong_usage(
+    words: tuple[str, ...], option: click.Parameter, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, f"{option.opts[0]}={value}"]) == 64
+    said = capsys.readouterr().err
+    assert option.opts[0] in said and said.count("\n") == 1

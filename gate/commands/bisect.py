@@ -16,6 +16,7 @@ from gate.bisect.answer import Design, Found
 from gate.bisect.ask import Exchange, drive
 from gate.bisect.search import EndUnusable, search
 from gate.commands import bisect_pairs, bisect_versions
+from gate.commands.amounts import BUDGET_US, Amount
 from gate.commands.bisect_asked import Asked, Gpu
 from gate.commands.bisect_table import REPORT_FILE, report_of, show
 from gate.commands.bisect_versions import Build, Source
@@ -52,11 +53,11 @@ CODE = ("auto", "machine", "sources", "none")
 @click.option("--ledger", type=FILE, help="One ledger, with --matrix.")
 @click.option("--matrix", type=FILE, help="One baseline matrix, with --ledger.")
 @click.option("--code", type=click.Choice(CODE), default="auto", show_default=True, help="What tells equal code.")
-@click.option("--alpha", type=click.FloatRange(0.0001, 0.2), default=0.05, show_default=True, help="Error of it all.")
-@click.option("--at-least", type=click.FloatRange(0.011), default=0.04, show_default=True, help="Slowdown of interest.")
+@click.option("--alpha", type=Amount(0.0001, 0.2), default=0.05, show_default=True, help="Error of it all.")
+@click.option("--at-least", type=Amount(0.011), default=0.04, show_default=True, help="Slowdown of interest.")
 @click.option("--pairs", type=click.IntRange(2, 128), default=32, show_default=True, help="Most process pairs a step.")
 @click.option("--blocks", type=click.IntRange(2, 32), default=4, show_default=True, help="Blocks of a process pair.")
-@click.option("--budget-us", type=float, default=2000.0, show_default=True, help="Device work of one graph.")
+@click.option("--budget-us", type=BUDGET_US, default=2000.0, show_default=True, help="Device work of one graph.")
 @click.option("--gpus", default="1", hidden=True)
 @click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded.")
 @click.option("--resume", is_flag=True, help="Go on with the interrupted bisection in --out.")

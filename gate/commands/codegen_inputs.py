@@ -17,6 +17,7 @@ from gate.analysis.policy_text import policy_from
 from gate.codegen import checkout, device_libs, toolchains, wheels
 from gate.codegen.keys import OPS, CompileCase, Unsupported, compile_case
 from gate.commands import machine_code
+from gate.commands.amounts import Amount
 from gate.model.codegen import CodegenRecord, CodegenThresholds, Toolchain
 from gate.model.occupancy import LDS
 from gate.model.policy import CodegenPolicy, Policy
@@ -52,7 +53,7 @@ def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--arch", type=click.Choice(ARCHES), default="gfx950", show_default=True, help="Target."),
         click.option("--jobs", type=click.IntRange(min=1), help="Worker processes. Default: one a core."),
-        click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True,
+        click.option("--timeout", type=Amount(min=1), default=300.0, show_default=True,
                      help="Seconds that one kernel may take to compile."),
         click.option("--torch", "installed_torch", is_flag=True, help="Use the interpreter's torch, not the stand-in."),
     ]  # fmt: skip

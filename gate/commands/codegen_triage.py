@@ -12,6 +12,7 @@ from gate.codegen import checkout
 from gate.codegen.diff import compare_all
 from gate.codegen.keys import compile_case
 from gate.codegen.triage import Triage, triage
+from gate.commands.amounts import Amount
 from gate.commands.codegen_inputs import FILE, FOLDER, codegen_policy, comparable, read_records, thresholds
 from gate.model.problem import Problem, UnusableInput
 from gate.resources import frozen_ledgers_dir
@@ -27,9 +28,7 @@ SHAPES_FILE = "shapes_to_run.txt"
 @click.option("--arch", default="gfx950", show_default=True, help="Which baseline of a folder of ledgers.")
 @click.option("--policy", type=FILE, help="Policy file: skip equal code, or keep samples of it.")
 @click.option("--out", type=FOLDER, help=f"Folder that gets {TRIAGE_FILE} and {SHAPES_FILE} (one shape_id a line).")
-@click.option(
-    "--seconds-per-shape", type=click.FloatRange(min=0), help="GPU seconds a shape takes: tells what is saved."
-)
+@click.option("--seconds-per-shape", type=Amount(min=0), help="GPU seconds a shape takes: tells what is saved.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output.")
 def command(
     base: Path,

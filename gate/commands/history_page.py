@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gate import store as data_store
+from gate.commands.amounts import Amount
 from gate.commands.history_options import broken, listing, store_option, wanted_options
 from gate.commands.history_trend import LEAST_PERCENT
 from gate.commands.telling import say
@@ -18,7 +19,7 @@ from gate.model.problem import Problem, UnusableInput
 @store_option
 @wanted_options
 @click.option("--last", type=click.IntRange(min=10), default=400, show_default=True, help="Runs of a series looked at.")
-@click.option("--least", type=click.FloatRange(0.0), default=LEAST_PERCENT, show_default=True, help="In percent.")
+@click.option("--least", type=Amount(0.0), default=LEAST_PERCENT, show_default=True, help="In percent.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 def page(store: Path, wanted: Wanted, last: int, least: float, out: Path) -> int:
     """Write the changes, the trend of each op and the noise of all series as one page.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gate.commands.amounts import Amount
 from gate.commands.history_options import broken, listing, store_option, wanted_options
 from gate.commands.telling import say, say_json
 from gate.model.history import SeriesTrend, Wanted
@@ -31,7 +32,7 @@ def read(store: Path, wanted: Wanted) -> tuple[Timeline, Listing]:
 @store_option
 @wanted_options
 @click.option("--last", type=click.IntRange(min=10), default=400, show_default=True, help="Runs of a series looked at.")
-@click.option("--least", type=click.FloatRange(0.0), default=LEAST_PERCENT, show_default=True, help="In percent.")
+@click.option("--least", type=Amount(0.0), default=LEAST_PERCENT, show_default=True, help="In percent.")
 @click.option("--recent", type=click.IntRange(min=1), help="Exit with 1 if a series got slower within so many runs.")
 @click.option("--all", "everything", is_flag=True, help="Print series without a change too.")
 @click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Lines to print.")

@@ -12,6 +12,7 @@ import msgspec
 from gate import store
 from gate.codegen import checkout, keys
 from gate.commands import profile_files
+from gate.commands.amounts import Amount
 from gate.commands.codegen_inputs import read_records
 from gate.commands.profile_run import Request, default_arm, profile
 from gate.commands.profile_table import show
@@ -51,7 +52,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--arch", help="The architecture of --from, where the trace does not tell it.")
 @click.option("--code", type=click.Path(path_type=Path), help="Machine-code records to compare with; default none.")
 @click.option("--key", help="The compile key in --code; default the shape's.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds of one run.")
+@click.option("--timeout", type=Amount(min=1), default=300.0, show_default=True, help="Seconds of one run.")
 @click.option("--limit", type=click.IntRange(min=0), help="With --decision: at most so many, the furthest behind.")
 @click.option("--gpu", help="The GPU to use, as an index.")
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnosis as JSON.")

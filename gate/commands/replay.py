@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from gate import store
+from gate.commands.amounts import BUDGET_US
 from gate.commands.progress import progress
 from gate.commands.replay_inputs import Inputs, Selection, choose, read_inputs, split_list
 from gate.commands.replay_options import input_options
@@ -31,7 +32,7 @@ from gate.resources import frozen_ledgers_dir
 @click.option(
     "--blocks", default="4,6,8", show_default=True, help="Looks: block counts at which a clean shape may stop."
 )
-@click.option("--budget-us", type=float, default=2000.0, show_default=True, help="Device work of one graph.")
+@click.option("--budget-us", type=BUDGET_US, default=2000.0, show_default=True, help="Device work of one graph.")
 @click.option(
     "--processes",
     type=click.IntRange(1, 128),

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from gate.commands.amounts import WATCHDOG, Amount
+
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -35,8 +37,8 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out."),
         click.option("--gpus", default="all", show_default=True, help="all, a number, or indices such as 0,2."),
         click.option("--lanes", type=click.IntRange(1, 4), default=2, help="Shapes in work per GPU, default 2."),
-        click.option("--watchdog", type=float, default=1.0, show_default=True, help="Stretches all time limits."),
-        click.option("--drift", type=click.FloatRange(0.001), default=0.03, help="Stop when a canary moves so far."),
+        click.option("--watchdog", type=WATCHDOG, default=1.0, show_default=True, help="Stretches all time limits."),
+        click.option("--drift", type=Amount(0.001), default=0.03, help="Stop when a canary moves so far."),
         click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
     ]  # fmt: skip
     for option in reversed(options):

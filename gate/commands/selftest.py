@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gate import store
+from gate.commands.amounts import Amount
 from gate.commands.judge_files import read_policy, read_results
 from gate.commands.progress import progress
 from gate.model.problem import Problem, UnusableInput
@@ -34,7 +35,7 @@ FACTORS = (1.02, 1.03, 1.05, 1.10, 1.20)
               help="Commits per slowdown, each with one slowed row per time stratum.")  # fmt: skip
 @click.option("--kernel-tries", type=click.IntRange(0),
               help="Tries of every single kernel at +2%.  [default: 40 with --session, else 0]")  # fmt: skip
-@click.option("--visit-ms", type=click.FloatRange(min=0.01), help="GPU time of one visit; default the source's.")
+@click.option("--visit-ms", type=Amount(min=0.01), help="GPU time of one visit; default the source's.")
 @click.option("--policy", type=FILE, help="policy.toml; without it the defaults.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the noise.")
 @click.option("--out", type=FILE, help="Folder for selftest.json.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from gate.commands.amounts import BUDGET_US, WATCHDOG, Amount
 from gate.model.problem import Problem, WrongUsage
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -37,14 +38,14 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--gpus", default=default["gpus"], show_default=True, help="all, a number, or indices like 0,2."),
         click.option("--lanes", type=click.IntRange(1, 4), default=default["lanes"], show_default=True,
                      help="Shapes in work per GPU."),
-        click.option("--budget-us", type=float, default=default["budget_us"], show_default=True,
+        click.option("--budget-us", type=BUDGET_US, default=default["budget_us"], show_default=True,
                      help="Device work of one graph."),
         click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
-        click.option("--watchdog", type=float, default=default["watchdog"], show_default=True,
+        click.option("--watchdog", type=WATCHDOG, default=default["watchdog"], show_default=True,
                      help="Stretches all time limits."),
-        click.option("--drift", type=click.FloatRange(0.001), default=default["drift"], show_default=True,
+        click.option("--drift", type=Amount(0.001), default=default["drift"], show_default=True,
                      help="Stop when a canary moves so far."),
-        click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Measure so long; --resume goes on."),
+        click.option("--minutes", type=Amount(0, min_open=True), help="Measure so long; --resume goes on."),
         click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
         click.option("--code/--no-code", default=True, help="Compile the candidate for gfx950 too, as evidence."),
         click.option("--publish", is_flag=True, help="Post the decision to GitHub when it is made."),
