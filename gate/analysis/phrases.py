@@ -115,13 +115,21 @@ def _timing_commands(findings: Sequence[RowFinding], policy: Policy, confirmed: 
     by_op: dict[str, list[RowFinding]] = {}
     for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
         by_op.setdefault(finding.op_type, []).append(finding)
-    return tuple(
+    again = [
         Command(
             what=f"measure the {_rows(members)} of {op} again; BASE and HEAD: python=... of each commit",
             line=_replay(op, members[:MOST_SHAPES], policy, confirmed),
         )
         for op, members in by_op.items()
-    )
+    ]
+    worst = next((f for members in by_op.values() for f in members if f.verdict == "regressed"), None)
+    return (*again, *([_profiling(worst)] if worst is not None else ()))
+
+
+def _profiling(worst: RowFinding) -> Command:
+    subject = ["--op", worst.op_type, "--shape", worst.shape_id, "--provider", worst.provider]
+    line = f'{shlex.join(["gate", "profile", *subject, "--out", "profiled"])} --head "$HEAD"'
+    return Command(what="profile the worst row; HEAD as above", line=line)
 
 
 def _replay(op: str, members: Sequence[RowFinding], policy: Policy, confirmed: int) -> str:

@@ -210,9 +210,10 @@ def narrowed(ledger: Ledger, limits: Limits, served: Sequence[str]) -> Ledger:
     """
     ops = {shape.op_type for shape in ledger.shapes}
     ids = {shape.shape_id for shape in ledger.shapes}
-    unknown = [op for op in limits.ops if op not in ops | {"all"}] + [one for one in limits.shapes if one not in ids]
+    no_ops = [op for op in limits.ops if op not in ops | {"all"}]
+    unknown = no_ops + [one for one in limits.shapes if one not in ids]
     if unknown:
-        known = f"the ops are {', '.join(sorted(ops))}; 'gate ledger show' lists the shapes"
+        known = f"the ops are {', '.join(sorted(ops))}" if no_ops else "'gate ledger show' lists the shapes"
         raise WrongUsage(Problem(what=f"not in the ledgers: {', '.join(unknown)}", file="", fix=known))
     kept = tuple(shape for shape in ledger.shapes if _asked(shape, limits, served))
     if not kept:

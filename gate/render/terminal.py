@@ -16,7 +16,7 @@ STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
 STYLE_OF = {"fail": "red", "missing": "red", "still_failing": "red", "warn": "yellow"}
 FIELDS = {"VGPR": "vgpr", "instructions": "instructions", "waves": "waves_per_simd", "spills": "spills"}
 MOST_ROWS = 20
-MOST_COMMANDS = 2
+MOST_COMMANDS = 3
 
 
 def show(decision: Decision, console: Console) -> None:

@@ -12,6 +12,7 @@ from gate.analysis import looks
 from gate.analysis.trial import ours
 from gate.analysis.trial.source import MI350X, Simulated
 from gate.analysis.verdicts import rule
+from gate.commands.profile import command as profile
 from gate.commands.replay import command as replay
 from gate.model.outcome import Results
 from gate.model.policy import Policy
@@ -137,6 +138,17 @@ def test_a_suspect_comes_with_the_command_that_settles_it() -> None:
     assert line.startswith(f"gate replay --op rmsnorm --shape {LEDGER.shapes[4].shape_id} --blocks 16 ")
     taken = {option for parameter in replay.params for option in parameter.opts}
     assert {word for word in shlex.split(line) if word.startswith("--")} <= taken
+
+
+def test_a_slower_row_comes_with_the_command_that_profiles_it() -> None:
+    decision = build.decide(LEDGER, MONDAY, tuesday(factors={4: 1.4}))
+    assert build.row(decision, 4).verdict == "regressed"
+    line = decision.commands[-1].line
+    assert line.startswith(f"gate profile --op rmsnorm --shape {LEDGER.shapes[4].shape_id} --provider flydsl ")
+    taken = {option for parameter in profile.params for option in parameter.opts}
+    assert {word for word in shlex.split(line) if word.startswith("--")} <= taken
+    suspect_only = build.decide(LEDGER, MONDAY, tuesday(factors={4: 1.04}))
+    assert not any(command.line.startswith("gate profile") for command in suspect_only.commands)
 
 
 def test_a_design_that_cannot_fail_is_refused_with_what_it_would_need() -> None:
