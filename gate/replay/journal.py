@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from gate import locks
 from gate.model.problem import Problem, UnusableInput
 
 JOURNAL = "journal.jsonl"
 LOCK = ".lock"
+SEAL = b', "crc32": "'
 
 
 class Journal:
@@ -24,7 +26,7 @@ class Journal:
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes one line in one call and waits until it is on disk. Raises UnusableInput when it cannot be written."""
-        data = json.dumps(record, sort_keys=True, allow_nan=False).encode() + b"\n"
+        data = _sealed(json.dumps(record, sort_keys=True, allow_nan=False).encode())
         view = memoryview(data)
         with _told(self.folder / JOURNAL):
             while view:
@@ -100,25 +102,41 @@ def _undamaged(path: Path) -> None:
         raise _refuse(path, what, fix)
 
 
+def _sealed(data: bytes) -> bytes:
+    """The line of a record: a checksum is its last field, so that no changed digit goes unseen."""
+    return data[:-1] + SEAL + b'%08x"}\n' % crc32(data)
+
+
+def _as_written(raw: bytes, *, sealed: bool) -> bool:
+    """Whether a line is what was written; `sealed` that it must say so: lines of an earlier version do not."""
+    data, seal, rest = raw.rpartition(SEAL)
+    return rest == b'%08x"}\n' % crc32(data + b"}") if seal else not sealed
+
+
 def whole_lines(path: Path) -> Iterable[bytes]:
-    """The lines that end with a newline and are a JSON object, up to the first that is not."""
+    """The lines that end with a newline and are a JSON object as it was written, up to the first that is not."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return
+    sealed = False
     for raw in data.splitlines(keepends=True):
         try:
             record = json.loads(raw)
         except (ValueError, RecursionError):
             return
-        if not raw.endswith(b"\n") or not isinstance(record, dict):
+        if not raw.endswith(b"\n") or not isinstance(record, dict) or not _as_written(raw, sealed=sealed):
             return
+        sealed = sealed or SEAL in raw
         yield raw
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The journal's records; what follows a torn line is not read."""
-    return [json.loads(raw) for raw in whole_lines(path)]
+    records: list[dict[str, Any]] = [json.loads(raw) for raw in whole_lines(path)]
+    for record in records:
+        record.pop("crc32", None)
+    return records
 
 
 def merged(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -34,13 +34,14 @@ def test_a_resumed_run_finds_what_is_finished_and_keeps_its_session(tmp_path: Pa
     assert [line.get("shape_id") for line in read_lines(tmp_path / JOURNAL)] == [None, "s0", "s1", "s2", "s3"]
 
 
-@pytest.mark.parametrize("cut", range(1, 22))
+@pytest.mark.parametrize("cut", range(1, 50))
 def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path: Path, cut: int) -> None:
     fill(tmp_path, 2)
     path = tmp_path / JOURNAL
+    length = len(path.read_bytes().splitlines(keepends=True)[-1])
     path.write_bytes(path.read_bytes()[:-cut])
     journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
-    lost = -(-cut // len(b'{"shape_id": "s0"}\n'))
+    lost = -(-cut // length)
     assert len(finished) == 2 - lost
     journal.append({"shape_id": "again"})
     journal.close()
@@ -110,3 +111,22 @@ def test_a_damaged_last_line_is_dropped(tmp_path: Path) -> None:
     journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
     journal.close()
     assert len(finished) == 2 and len(path.read_bytes().splitlines()) == 3
+
+
+def test_no_changed_character_goes_unseen(tmp_path: Path) -> None:
+    fill(tmp_path, 2)
+    path = tmp_path / JOURNAL
+    whole = path.read_bytes()
+    last = whole.rindex(b"{")
+    for at in range(last, len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert read_lines(path) == [HEADER, {"shape_id": "s0"}], whole[at:]
+
+
+def test_lines_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in (HEADER, {"shape_id": "s0"})))
+    journal, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
+    journal.append({"shape_id": "s1"})
+    journal.close()
+    assert finished == [{"shape_id": "s0"}]
+    assert read_lines(tmp_path / JOURNAL) == [HEADER, {"shape_id": "s0"}, {"shape_id": "s1"}]
