@@ -28,6 +28,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 POLICY_FILE, WAIVERS_FILE = "policy.toml", "waivers.toml"
 PAGES = "pages"
+# What a timed run leaves beside its rows.
+STATE_FILE = "run.json"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +129,13 @@ def default_ledgers() -> Path:
 
 
 def guarded(job: Job) -> Decision:
-    """The decision, written; an unusable input leaves a written no-verdict behind before it is raised."""
+    """The decision, written; an unusable input leaves a written no-verdict behind before it is raised.
+
+    Raises WrongUsage before anything is removed where a timed run lies in the folder, or an input in what is cleared.
+    """
+    if (job.out / STATE_FILE).exists():
+        what = "holds a timed run, whose rows and verdict these would replace"
+        raise WrongUsage(Problem(what=what, file=str(job.out), fix="name another --out"))
     cleared = [job.out / name for name in ("results", "isa", PAGES, codegen_sides.BASE_FOLDER)]
     codegen_sides.outside(job.sources, [*cleared, codegen_sides.compiled_folder(job.out)])
     judged.clear(job.out)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gate import store
+from gate.commands.run import STATE_FILE
 from gate.commands.shard_plan import PLAN_FILE
 from gate.commands.timed_session import REPLAY_FOLDER, MeasuredRun, unmeasured
 from gate.commands.timed_tape import METHOD
@@ -19,7 +20,7 @@ from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.blocks import HEAD
 
-PART_FILE, STATE_FILE = "part.json", "run.json"
+PART_FILE = "part.json"
 SCHEMA = "gate.part/1"
 MACHINE_FIELDS = ("gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version")
 

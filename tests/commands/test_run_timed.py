@@ -427,3 +427,19 @@ def test_of_many_missing_shapes_the_first_are_named_and_the_others_counted() -> 
     shapes = [f"s{number}" for number in range(MOST_NAMED + 1)]
     assert unfinished(green, shapes, []).problems[0].endswith(f", s{MOST_NAMED - 1} and 1 more")
     assert unfinished(green, shapes[:-1], []).problems[0].endswith(f", s{MOST_NAMED - 1}")
+
+
+def test_machine_code_is_not_judged_over_a_timed_run(
+    slow: Path, ledgers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(slow, out)
+    assert run(["run", "--ledgers", str(ledgers), "--out", str(out)]) == 64
+    said = capsys.readouterr().err
+    assert "holds a timed run" in said and "name another --out" in said and said.count("\n") == 1
+    for path in slow.rglob("*"):
+        assert (
+            not path.is_file()
+            or path.name == ".lock"
+            or (out / path.relative_to(slow)).read_bytes() == path.read_bytes()
+        )
