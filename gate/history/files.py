@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIX = ".parquet"
+# Beside each file, in the form of sha256sum, so that `sha256sum -c` reads it too.
+SUM = ".sha256"
 # Rows of a group: so few that one series is found without reading much else, so many that columns stay small.
 GROUP_ROWS = 1 << 16
 _FIX = "restore it from version control, or remove it and add its run again"
@@ -106,13 +109,36 @@ def _read_footer(path: Path) -> StoredFile | Problem:
     return StoredFile(path=path, runs=meta.runs, rows=footer.num_rows, size_bytes=size)
 
 
+def sum_of(path: Path) -> Path:
+    """Where the checksum of a file stands."""
+    return path.with_name(path.name + SUM)
+
+
+def _sha256(path: Path | str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def altered(path: Path) -> Problem | None:
+    """What is wrong with a file whose bytes are not those that were written, or whose checksum is gone."""
+    try:
+        said = sum_of(path).read_text(encoding="ascii").partition(" ")[0]
+        found = _sha256(path)
+    except (OSError, ValueError) as error:
+        return Problem(what=f"its checksum cannot be read: {_first_line(error)}", file=str(path), fix=_FIX)
+    return None if said == found else damaged(path, ValueError("its bytes are not those that were written"))
+
+
 def unreadable(files: Sequence[StoredFile]) -> dict[Path, Problem]:
-    """The files whose columns cannot be read, or are not as they were written; each is read to its end."""
+    """The files whose bytes are not as they were written, or whose columns cannot be read; each is read to its end."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     found = {}
     for file in files:
+        if (problem := altered(file.path)) is not None:
+            found[file.path] = problem
+            continue
         try:
             for _ in pq.ParquetFile(file.path, page_checksum_verification=True).iter_batches():
                 pass
@@ -166,9 +192,14 @@ def whole(path: Path, fill: Callable[[str], None]) -> None:
             with Path(name).open("rb") as file:
                 os.fsync(file.fileno())
             Path(name).chmod(0o644)
+            # The sum is there first: a file without one is never whole.
+            if path.suffix == SUFFIX:
+                sum_of(path).write_text(f"{_sha256(name)}  {path.name}\n", encoding="ascii")
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
+            if not path.exists():
+                sum_of(path).unlink(missing_ok=True)
             raise
     except OSError as error:
         what = f"cannot write: {error.strerror or _first_line(error)}"
@@ -180,3 +211,4 @@ def remove(paths: Iterable[Path]) -> None:
     """Removes files whose rows another file holds."""
     for path in paths:
         path.unlink(missing_ok=True)
+        sum_of(path).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -150,6 +151,19 @@ def test_a_broken_file_is_named_and_makes_the_exit_code_two(keeper: Keeper) -> N
     assert len((keeper.folder / "x.jsonl").read_text().splitlines()) == 99
 
 
+def test_check_finds_any_bit_that_turned(keeper: Keeper) -> None:
+    keeper.nights(1)
+    (victim,) = keeper.store.rglob("*.parquet")
+    good = victim.read_bytes()
+    for place in range(0, len(good), len(good) // 40):
+        victim.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
+        assert keeper.call("check") == 2, place
+    victim.write_bytes(good)
+    assert keeper.call("check") == 0
+    victim.with_name(f"{victim.name}.sha256").unlink()
+    assert keeper.call("check") == 2 and "its checksum cannot be read" in keeper.err
+
+
 def test_check_finds_a_single_changed_value(keeper: Keeper) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -165,7 +179,13 @@ def test_check_finds_a_single_changed_value(keeper: Keeper) -> None:
     pq.write_table(changed.replace_schema_metadata(columns.schema.metadata), victim)
     assert keeper.call("show") == 0, "every row can be read"
     assert keeper.call("check") == 2
+    assert f"{victim}: damaged: its bytes are not those that were written" in keeper.err
+    sums = victim.with_name(f"{victim.name}.sha256")
+    kept = sums.read_text()
+    sums.write_text(f"{hashlib.sha256(victim.read_bytes()).hexdigest()}  {victim.name}\n")
+    assert keeper.call("check") == 2
     assert f"{victim}: damaged: its rows are not those that were added" in keeper.err
+    sums.write_text(kept)
     victim.write_bytes(b"")
     assert keeper.call("check") == 2 and "2 of 3 files are whole" in keeper.out
     victim.write_bytes(good)

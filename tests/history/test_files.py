@@ -19,7 +19,11 @@ def flat(number: int, shape: int, provider: str) -> float:
 
 
 def paths(store: Path) -> list[str]:
-    return sorted(path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file())
+    """The files of the store. Each has its checksum beside it, which is left out, and there is no other."""
+    found = {path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file()}
+    rows = {name for name in found if not name.endswith(files.SUM)}
+    assert found - rows == {name + files.SUM for name in rows}
+    return sorted(rows)
 
 
 def count(store: Path) -> tuple[int, list[str]]:
