@@ -44,8 +44,9 @@ def add(sides: Mapping[str, Sequence[Row]], *, store: Path, name: str, at: datet
 
 
 def check(stored: Sequence[files.StoredFile]) -> list[Problem]:
-    """A problem for each file that cannot be read to its end, or whose rows are not those that its runs are named by.
+    """A problem for each file that is not as it was written, or whose rows are not those that its runs are named by.
 
+    A run's key is the hash of its rows.
     """
     import pyarrow.parquet as pq
 
