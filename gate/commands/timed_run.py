@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -24,9 +25,12 @@ from gate.model.policy import Policy
 from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.waiver import Waiver
 from gate.replay.blocks import BASE, HEAD
+from gate.resources import frozen_ledgers_dir
 
 HEAD_ROWS, BASE_ROWS = "results", "base_results"
 MOST_NAMED = 20
+# The verbs of printed commands that read ledgers and ops.
+TIMED_VERBS = ("gate replay ", "gate profile ")
 
 
 class TimedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +54,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     waivers: tuple[Waiver, ...]
     today: date
+    given: Mapping[str, str | None]
+
+
+def given(ledgers: Path, *, op_from: str | None) -> dict[str, str | None]:
+    """What a printed command must be told, as a new call would not find it by itself."""
+    found_anyway = ledgers.resolve() == frozen_ledgers_dir().resolve()
+    return {"op_from": op_from, "ledgers": None if found_anyway else str(ledgers)}
 
 
 def run(job: TimedJob) -> Decision:
@@ -62,6 +73,7 @@ def run(job: TimedJob) -> Decision:
         policy=judge_files.read_policy(job.policy),
         waivers=judge_files.read_waivers(job.waivers),
         today=timed_part.begin(job.out, resume=job.resume),
+        given=given(job.ledgers, op_from=job.timed["op_from"]),
     )
     judged.clear(job.out)
     try:
@@ -108,7 +120,7 @@ def judge_rows(frame: Frame, found: MeasuredRun, *, root: Path, code: Mapping[st
     decision = judge(inputs(frame, head, base or stored, confirm=again, code=code))
     decision = uncontradicted(decision)
     decision = msgspec.structs.replace(
-        decision, scope=frame.work.scope, commands=tuple(pasteable(decision.commands, frame.work))
+        decision, scope=frame.work.scope, commands=tuple(pasteable(decision.commands, frame.work, given=frame.given))
     )
     missing = unmeasured(frame.work, found.rows)
     return unfinished(decision, missing, found.broken) if missing or found.broken else decision
@@ -156,18 +168,25 @@ def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Prob
     return msgspec.structs.replace(found, summary=f"The run did not finish: {told[0]}. {decision.summary}")
 
 
-def pasteable(commands: Sequence[Command], work: Work) -> list[Command]:
-    """The commands with the candidate of this run, where it is not the matrices' own."""
+def pasteable(commands: Sequence[Command], work: Work, *, given: Mapping[str, str | None]) -> list[Command]:
+    """The commands with what this run was given and a new call would not find: candidate, ops' place, ledgers.
+
+    A decision holds no path, so the folder of the ledgers is a variable; `given` is what the function `given` tells.
+    """
     candidates = {matrix.candidate_provider for matrix in work.inputs.matrices.values()}
     (only,) = candidates if len(candidates) == 1 else (None,)
-    if only is None or only == "flydsl":
-        return list(commands)
-    return [
-        msgspec.structs.replace(one, line=one.line.replace(" --out ", f" --candidate {only} --out ", 1))
-        if one.line.startswith("gate replay ")
-        else one
-        for one in commands
-    ]
+    more = [("gate replay ", f"--candidate {only}")] if only not in (None, "flydsl") else []
+    if given["op_from"]:
+        more += [(verb, shlex.join(["--op-from", given["op_from"]])) for verb in TIMED_VERBS]
+    if given["ledgers"]:
+        more += [(verb, '--ledgers "$LEDGERS"') for verb in TIMED_VERBS]
+    return [_with(one, [text for verb, text in more if one.line.startswith(verb)]) for one in commands]
+
+
+def _with(command: Command, more: Sequence[str]) -> Command:
+    line = command.line.replace(" --out ", f" {' '.join([*more, '--out'])} ", 1)
+    what = command.what + ("; LEDGERS: the folder that this run was given" if '"$LEDGERS"' in line else "")
+    return Command(what=what, line=line)
 
 
 def write_rows(out: Path, work: Work, found: MeasuredRun) -> None:

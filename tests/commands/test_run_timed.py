@@ -19,10 +19,11 @@ from gate import store
 from gate.cli import run
 from gate.commands.run import Limits
 from gate.commands.timed_options import DEFAULTS
-from gate.commands.timed_run import MOST_NAMED, pasteable, unfinished
+from gate.commands.timed_run import MOST_NAMED, given, pasteable, unfinished
 from gate.commands.timed_work import read_work
 from gate.model.decision import Command
 from gate.model.problem import Problem
+from gate.resources import frozen_ledgers_dir
 from tests.analysis import build
 from tests.bench.run_kills import trial
 from tests.commands import timed_rig as rig
@@ -86,19 +87,25 @@ def test_the_rows_alone_give_the_same_decision(slow: Path, ledgers: Path, tmp_pa
     argv += ["--policy", str(ledgers / "policy.toml")]
     argv += ["--confirm", str(slow / "confirm" / "base"), str(slow / "confirm" / "head")]
     assert run(argv) == 1
-    assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+    alone, whole = rig.decision(tmp_path), rig.decision(slow)
+    # The rows do not know where the run's ledgers and ops lie.
+    assert [one["line"] for one in alone.pop("commands")] == [
+        re.sub(' --op-from [^ ]+ --ledgers "[^ ]+"', "", one["line"]) for one in whole.pop("commands")
+    ]
+    assert alone == whole
 
 
 def test_every_printed_replay_command_works_when_pasted(slow: Path, ledgers: Path, tmp_path: Path) -> None:
     lines = [one["line"] for one in rig.decision(slow)["commands"] if one["line"].startswith("gate replay ")]
     assert lines
     arm = f"path={rig.ROOT}"
-    simulated = f"--ledgers {ledgers} --op-from {rig.KERNELS}:OP --simulate {rig.SIM} --budget-us 200"
+    simulated = f"--simulate {rig.SIM} --budget-us 200"
     for line in lines:
         pasted = line.replace("gate ", f"{shlex.quote(sys.executable)} -m gate ", 1).replace(
             "--out ", f"{simulated} --out {tmp_path}/", 1
         )
-        script = f'BASE="{arm}"; HEAD="{arm}{SLOW}"; PYTHONPATH={rig.ROOT} {pasted}'
+        given_then = f'BASE="{arm}"; HEAD="{arm}{SLOW}"; LEDGERS="{ledgers}"'
+        script = f"{given_then}; PYTHONPATH={rig.ROOT} {pasted}"
         done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         out = tmp_path / str(re.search(r"--out (\S+)", line)[1])  # type: ignore[index]
@@ -348,10 +355,22 @@ def test_a_printed_command_names_the_candidate_where_it_is_not_the_matrices_own(
     argv = {"candidate": "triton", "shard": None, "plan": None}
     work = read_work(ledgers, Limits(ops=(), shapes=()), {**DEFAULTS, **argv}, base="")
     line = 'gate replay --op rmsnorm --shape sha1:0 --blocks 16 --processes 8 --out confirm-rmsnorm --base "$BASE"'
-    (told,) = pasteable([Command(what="again", line=line)], work)
+    nothing = given(frozen_ledgers_dir(), op_from=None)
+    (told,) = pasteable([Command(what="again", line=line)], work, given=nothing)
     assert told.line == line.replace(" --out ", " --candidate triton --out ")
     own = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
-    assert pasteable([Command(what="again", line=line)], own)[0].line == line
+    assert pasteable([Command(what="again", line=line)], own, given=nothing)[0].line == line
+
+
+def test_a_printed_command_names_ledgers_and_ops_of_another_place(ledgers: Path) -> None:
+    work = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
+    line = 'gate profile --op rmsnorm --shape sha1:0 --provider flydsl --out profiled --head "$HEAD"'
+    elsewhere = given(ledgers, op_from="mine.ops:OP")
+    (told,) = pasteable([Command(what="profile", line=line)], work, given=elsewhere)
+    assert told.line == line.replace(" --out ", ' --op-from mine.ops:OP --ledgers "$LEDGERS" --out ')
+    assert told.what == "profile; LEDGERS: the folder that this run was given"
+    code = Command(what="code", line="gate codegen show rmsnorm/bf16 --base frozen_ledgers --head x")
+    assert pasteable([code], work, given=elsewhere) == [code]
 
 
 def test_the_manifests_say_how_the_time_was_spent_also_of_a_run_that_broke_off(
