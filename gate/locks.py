@@ -13,12 +13,13 @@ class Busy(RuntimeError):
     """Another process holds the lock; the message is its number, or `unknown`."""
 
 
-def take(path: Path, *, wait: bool = False) -> int:
+def take(path: Path, *, wait: bool = False, unsigned: bool = False) -> int:
     """The handle that holds the lock until it is closed; this process's number is written into the file.
 
-    Raises Busy if another process holds it and `wait` is not set, OSError if the file cannot be opened.
+    An `unsigned` lock is opened to read only and holds no number: whoever made the file owns it, and no other user may
+    write to it. Raises Busy if another process holds it and `wait` is not set, OSError if the file cannot be opened.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    handle = _opened(path) if unsigned else os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -28,9 +29,17 @@ def take(path: Path, *, wait: bool = False) -> int:
     except BaseException:
         os.close(handle)
         raise
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+    if not unsigned:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
     return handle
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 @contextmanager

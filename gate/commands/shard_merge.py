@@ -63,7 +63,7 @@ def run(
             policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
             waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
-            given=timed_run.given(ledgers, op_from=None),
+            given=timed_run.given_of(ledgers, op_from=None),
         )
         measured = put_together(found, plan, work)
         timed_run.write_rows(out, work, measured)

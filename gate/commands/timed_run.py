@@ -57,7 +57,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     given: Mapping[str, str | None]
 
 
-def given(ledgers: Path, *, op_from: str | None) -> dict[str, str | None]:
+def given_of(ledgers: Path, *, op_from: str | None) -> dict[str, str | None]:
     """What a printed command must be told, as a new call would not find it by itself."""
     found_anyway = ledgers.resolve() == frozen_ledgers_dir().resolve()
     return {"op_from": op_from, "ledgers": None if found_anyway else str(ledgers)}
@@ -73,7 +73,7 @@ def run(job: TimedJob) -> Decision:
         policy=judge_files.read_policy(job.policy),
         waivers=judge_files.read_waivers(job.waivers),
         today=timed_part.begin(job.out, resume=job.resume),
-        given=given(job.ledgers, op_from=job.timed["op_from"]),
+        given=given_of(job.ledgers, op_from=job.timed["op_from"]),
     )
     judged.clear(job.out)
     try:
@@ -171,7 +171,7 @@ def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Prob
 def pasteable(commands: Sequence[Command], work: Work, *, given: Mapping[str, str | None]) -> list[Command]:
     """The commands with what this run was given and a new call would not find: candidate, ops' place, ledgers.
 
-    A decision holds no path, so the folder of the ledgers is a variable; `given` is what the function `given` tells.
+    A decision holds no path, so the folder of the ledgers is a variable; `given` is what `given_of` tells.
     """
     candidates = {matrix.candidate_provider for matrix in work.inputs.matrices.values()}
     (only,) = candidates if len(candidates) == 1 else (None,)

@@ -48,16 +48,18 @@ def check(stored: Sequence[files.StoredFile]) -> list[Problem]:
 
     A run's key is the hash of its rows.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found = files.unreadable(stored)
+    found: dict[Path, Problem] = {}
     for file in stored:
-        if file.path in found:
+        if (problem := files.altered(file.path)) is not None:
+            found[file.path] = problem
             continue
         try:
             rows = table.runs_in(pq.read_table(file.path, schema=table.schema(), partitioning=None))
             keys = {table.key_of(sides) for sides in rows.values()}
-        except (ValueError, msgspec.ValidationError) as error:
+        except (pa.ArrowException, OSError, ValueError, msgspec.ValidationError) as error:
             found[file.path] = files.damaged(file.path, error)
             continue
         if keys != {run.key for run in file.runs} or keys != set(rows):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gate import locks
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.arms import ROCR, selecting
 from gate.replay.environment import gpu_count
@@ -102,19 +102,10 @@ def physical(gpu: str | None, environment: Mapping[str, str] = os.environ) -> st
 
 
 def lock_gpu(gpu: str | None) -> int:
-    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput.
-
-    The file is opened to read only: whoever ran first owns it, and no other user may write to it.
-    """
+    """Takes this machine's lock of one GPU, so that two runs never measure on it at once. Raises UnusableInput."""
     path = Path(tempfile.gettempdir()) / f"flydsl-gate-gpu-{physical(gpu)}.lock"
     try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        handle = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        return locks.take(path, unsigned=True)
+    except locks.Busy:
         what = f"GPU {gpu or 0} is being measured by another run"
         raise UnusableInput(Problem(what=what, file=str(path), fix="wait for it, or choose other --gpus")) from None
-    return handle

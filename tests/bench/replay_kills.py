@@ -13,8 +13,10 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,26 +47,13 @@ def launch(folder: Path, arguments: list[str]) -> Any:
     return rig.subprocess.Popen(command, cwd=rig.ROOT, text=True, stdout=-1, stderr=-1)
 
 
-def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, rng: random.Random) -> dict[str, int]:
+def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, rng: random.Random) -> Counter[str]:
     """Runs with up to `kills` kills, resuming after each one of the coordinator."""
-    done = {"worker": 0, "coordinator": 0}
+    done: Counter[str] = Counter()
     resume: list[str] = []
     while True:
         process = launch(folder, [*arguments, *resume])
-        while process.poll() is None and sum(done.values()) < kills:
-            if rng.random() < AMID_WORK:
-                wait_for_workers(process)
-            time.sleep(rng.uniform(0.02, span_s / 3))
-            if process.poll() is not None:
-                break
-            workers = rig.workers_of(process.pid)
-            if workers and rng.random() < 0.6:
-                kill(rng.choice(workers))
-                done["worker"] += 1
-            else:
-                kill(process.pid)
-                done["coordinator"] += 1
-                break
+        rig.harass(process, done, most=kills, pause=partial(amid, span_s=span_s, rng=rng), workers=0.6, rng=rng)
         _, stderr = process.communicate()
         if process.returncode == 0:
             return done
@@ -74,19 +63,12 @@ def disturbed(folder: Path, arguments: list[str], *, kills: int, span_s: float, 
         resume = ["--resume"] if journal.exists() and journal.stat().st_size else []
 
 
-def wait_for_workers(process: Any) -> None:
-    """Until the coordinator has workers, or has ended."""
-    while process.poll() is None and not rig.workers_of(process.pid):
-        time.sleep(0.02)
-
-
-def kill(pid: int) -> None:
-    import contextlib
-    import os
-    import signal
-
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def amid(process: Any, *, span_s: float, rng: random.Random) -> None:
+    """Waits a random time, most often counted from when the coordinator has workers."""
+    if rng.random() < AMID_WORK:
+        while process.poll() is None and not rig.workers_of(process.pid):
+            time.sleep(0.02)
+    time.sleep(rng.uniform(0.02, span_s / 3))
 
 
 def prepare(folder: Path, *, shapes: int, gpu: bool) -> list[str]:
@@ -118,7 +100,7 @@ def run_in_peace(folder: Path, *, shapes: int, gpu: bool) -> Peace:
     return Peace(folder=folder, span_s=span_s, shapes=shapes, gpu=gpu)
 
 
-def trial(war: Path, peace: Peace, *, kills: int, rng: random.Random) -> tuple[dict[str, int], bool, int]:
+def trial(war: Path, peace: Peace, *, kills: int, rng: random.Random) -> tuple[Counter[str], bool, int]:
     """A disturbed run beside the undisturbed one: the kills made, whether the rows agree, and how many are lost."""
     shown: Shown = statuses if peace.gpu else rig.comparable
     arguments = prepare(war, shapes=peace.shapes, gpu=peace.gpu)
@@ -139,7 +121,7 @@ def main() -> int:
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    rng, total, bad, lost_rows, run = random.Random(options.seed), {"worker": 0, "coordinator": 0}, 0, 0, 0
+    rng, total, bad, lost_rows, run = random.Random(options.seed), Counter[str](), 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         peace = run_in_peace(Path(folder) / "peace", shapes=options.shapes, gpu=options.gpu)
         print(f"undisturbed: {peace.span_s:.1f} s", flush=True)
@@ -147,12 +129,11 @@ def main() -> int:
             left = min(options.per_run, options.kills - sum(total.values()))
             done, same, lost = trial(Path(folder) / str(run), peace, kills=left, rng=rng)
             run += 1
-            for name, count in done.items():
-                total[name] += count
+            total += done
             bad += not same
             lost_rows += lost
-            print(f"run {run}: {done}, rows lost {lost}, identical {same}", flush=True)
-    print(f"{sum(total.values())} kills ({total}) in {run} runs: {lost_rows} rows lost, {bad} runs that differ")
+            print(f"run {run}: {dict(done)}, rows lost {lost}, identical {same}", flush=True)
+    print(f"{sum(total.values())} kills ({dict(total)}) in {run} runs: {lost_rows} rows lost, {bad} runs that differ")
     return 1 if bad or lost_rows else 0
 
 

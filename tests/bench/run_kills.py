@@ -8,8 +8,6 @@ The decision must be the undisturbed one, byte for byte; no row may be lost, and
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import random
 import signal
 import subprocess
@@ -30,11 +28,6 @@ FINAL = (0, 1)
 def launch(arguments: list[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "gate", *arguments]
     return subprocess.Popen(command, cwd=rig.ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-
-def kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def prepare(folder: Path) -> Path:
@@ -69,18 +62,9 @@ def disturbed(
     resume: list[str] = []
     while True:
         process = launch([*arguments(ledgers, out), *resume])
-        while process.poll() is None and sum(done.values()) < kills:
-            time.sleep(rng.uniform(0.05, span_s / 2))
-            if process.poll() is not None:
-                break
-            workers = rig.workers_of(process.pid)
-            if workers and rng.random() < 0.75:
-                kill(rng.choice(workers))
-                done["worker"] += 1
-            else:
-                kill(process.pid)
-                done["coordinator"] += 1
-                break
+        rig.harass(
+            process, done, most=kills, pause=lambda _: time.sleep(rng.uniform(0.05, span_s / 2)), workers=0.75, rng=rng
+        )
         _, stderr = process.communicate()
         if process.returncode in FINAL:
             return done, early

@@ -19,7 +19,7 @@ from gate import store
 from gate.cli import run
 from gate.commands.run import Limits
 from gate.commands.timed_options import DEFAULTS
-from gate.commands.timed_run import MOST_NAMED, given, pasteable, unfinished
+from gate.commands.timed_run import MOST_NAMED, given_of, pasteable, unfinished
 from gate.commands.timed_work import read_work
 from gate.model.decision import Command
 from gate.model.problem import Problem
@@ -355,7 +355,7 @@ def test_a_printed_command_names_the_candidate_where_it_is_not_the_matrices_own(
     argv = {"candidate": "triton", "shard": None, "plan": None}
     work = read_work(ledgers, Limits(ops=(), shapes=()), {**DEFAULTS, **argv}, base="")
     line = 'gate replay --op rmsnorm --shape sha1:0 --blocks 16 --processes 8 --out confirm-rmsnorm --base "$BASE"'
-    nothing = given(frozen_ledgers_dir(), op_from=None)
+    nothing = given_of(frozen_ledgers_dir(), op_from=None)
     (told,) = pasteable([Command(what="again", line=line)], work, given=nothing)
     assert told.line == line.replace(" --out ", " --candidate triton --out ")
     own = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
@@ -365,7 +365,7 @@ def test_a_printed_command_names_the_candidate_where_it_is_not_the_matrices_own(
 def test_a_printed_command_names_ledgers_and_ops_of_another_place(ledgers: Path) -> None:
     work = read_work(ledgers, Limits(ops=(), shapes=()), DEFAULTS, base="")
     line = 'gate profile --op rmsnorm --shape sha1:0 --provider flydsl --out profiled --head "$HEAD"'
-    elsewhere = given(ledgers, op_from="mine.ops:OP")
+    elsewhere = given_of(ledgers, op_from="mine.ops:OP")
     (told,) = pasteable([Command(what="profile", line=line)], work, given=elsewhere)
     assert told.line == line.replace(" --out ", ' --op-from mine.ops:OP --ledgers "$LEDGERS" --out ')
     assert told.what == "profile; LEDGERS: the folder that this run was given"

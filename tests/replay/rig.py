@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -121,3 +125,30 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.01)
+
+
+def kill(pid: int) -> None:
+    """Signal 9, also to a process that has just ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def harass(
+    process: Any, done: Counter[str], *, most: int, pause: Callable[[Any], None], workers: float, rng: random.Random
+) -> None:
+    """Kills a worker (a share `workers` of the times) or the coordinator after each pause, until `most` are done.
+
+    Returns when the coordinator is killed or ends; `done` counts the kills.
+    """
+    while process.poll() is None and sum(done.values()) < most:
+        pause(process)
+        if process.poll() is not None:
+            return
+        alive = workers_of(process.pid)
+        if alive and rng.random() < workers:
+            kill(rng.choice(alive))
+            done["worker"] += 1
+        else:
+            kill(process.pid)
+            done["coordinator"] += 1
+            return

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gate import store
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import JSONL, quick, validator
+from tests.test_validate import result_row
 
 VALUES = st.one_of(
     st.none(),
@@ -23,27 +24,11 @@ VALUES = st.one_of(
     st.lists(st.integers(), max_size=2),
     st.dictionaries(st.text(max_size=5), st.integers(), max_size=2),
 )
-RESULT = {
-    "run_id": "r1",
-    "shape_id": "sha1:0123456789abcdef",
-    "provider": "flydsl",
-    "provider_detail": None,
-    "candidate_commit": None,
-    "gpu": "MI350X",
-    "arch": "gfx950",
-    "rocm_version": "7.0",
-    "correct": True,
-    "warmup_iters": 10,
-    "repeat_iters": 100,
-    "benchmark_status": "ok",
-    "median_us": 10.5,
-    "blocks_us": [[1.0, 2.0]],
-}
 
 
 def _first(contract: str) -> dict[str, Any]:
     if contract == "benchmark_results":
-        return RESULT
+        return result_row(blocks_us=[[1.0, 2.0]])
     name = {"shape_ledger": store.LEDGER_FILE, "codegen_records": f"baselines/gfx950/{store.CODEGEN_FILE}"}[contract]
     return dict(json.loads((frozen_ledgers_dir() / "rmsnorm" / name).read_bytes().splitlines()[0]))
 
