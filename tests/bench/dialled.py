@@ -8,6 +8,7 @@ base run one and the same binary; the rounds are an argument, so that another di
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -26,11 +27,13 @@ from gate.replay.provider import ProviderAdapter, load_entrypoint
 
 KERNELS = "gate.replay.providers.triton.kernels"
 DOMAIN = "gate.replay.providers.triton"
+# The store never happens, but the compiler cannot know it. Where it goes is an argument of its own: what a kernel
+# writes to may be None for one shape, or no pointer at all.
 TAIL = """
 dial_value = extra * 1.0
 for dial_round in range(extra):
     dial_value = dial_value * 1.0000001 - 1e-9
-tl.store({out}, dial_value.to({out}.dtype.element_ty), mask=dial_value > 1e30)
+tl.store(dial_sink, dial_value, mask=dial_value > 1e30)
 """
 
 
@@ -52,47 +55,38 @@ INSTALLED: set[str] = set()
 
 
 def _is_kernel(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and "tl.store(" in ast.unparse(node) and "program_id" in ast.unparse(node)
-
-
-def _target(function: ast.FunctionDef) -> str | None:
-    """The parameter that the last store writes to: the dial's own store, which never happens, needs a pointer."""
-    names = {argument.arg for argument in function.args.args}
-    assigned = {
-        node.targets[0].id: node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    stores = [node for node in calls if ast.unparse(node.func) == "tl.store"]
-    for store in sorted(stores, key=lambda node: -node.lineno):
-        place: ast.AST = store.args[0]
-        for _ in range(5):
-            found = next((n.id for n in ast.walk(place) if isinstance(n, ast.Name) and n.id in names), None)
-            if found is not None:
-                return found
-            local = next((n.id for n in ast.walk(place) if isinstance(n, ast.Name) and n.id in assigned), None)
-            if local is None:
-                break
-            place = assigned[local]
-    return None
+    """A device function that asks which program it is; what others call is told."""
+    return isinstance(node, ast.FunctionDef) and "tl.program_id(" in ast.unparse(node)
 
 
 def dialled_source(source: str) -> tuple[str, list[str]]:
-    """The module's source with a dial in each kernel, and the names of those kernels."""
+    """The module's source with a dial at the end of each kernel, and the names of those kernels.
+
+    Programs that leave early, as they have nothing to do, leave without it.
+    """
     tree, names = ast.parse(source), []
     for node in tree.body:
         if not _is_kernel(node):
             continue
         assert isinstance(node, ast.FunctionDef)
-        out = _target(node)
-        if out is None or any(isinstance(part, ast.Return) for part in ast.walk(node)):
-            continue
-        node.args.args.append(ast.arg(arg="extra"))
-        node.body += ast.parse(TAIL.format(out=out)).body
+        node.args.args += [ast.arg(arg="extra"), ast.arg(arg="dial_sink")]
+        node.body += ast.parse(TAIL).body
         node.decorator_list = [ast.parse("triton.jit(do_not_specialize=['extra'])", mode="eval").body]
         names.append(node.name)
     return ast.unparse(ast.fix_missing_locations(tree)), names
+
+
+@functools.cache
+def _sink(device: str) -> Any:
+    import torch
+
+    return torch.zeros(1, dtype=torch.float32, device=device)
+
+
+def sink_beside(arguments: tuple[Any, ...]) -> Any:
+    """A float on the device of a launch's tensors, or of the tensors that its descriptors describe."""
+    tensors = (one.base if hasattr(one, "block_shape") else one for one in arguments)
+    return _sink(str(next(one.device for one in tensors if hasattr(one, "device"))))
 
 
 class Dialled:
@@ -103,10 +97,10 @@ class Dialled:
 
     def __getitem__(self, grid: Any) -> Any:
         launch = self.function[grid]
-        return lambda *given, **named: launch(*given, **named, extra=DIAL.launching)
+        return lambda *given, **named: launch(*given, **named, extra=DIAL.launching, dial_sink=sink_beside(given))
 
     def warmup(self, *given: Any, **named: Any) -> Any:
-        return self.function.warmup(*given, **named, extra=0)
+        return self.function.warmup(*given, **named, extra=0, dial_sink=sink_beside(given))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.function, name)
@@ -158,7 +152,8 @@ class Adapter(ProviderAdapter):
         self.inner.compile(case)
 
     def prepare(self, case: Case, tensors: Tensors) -> Any:
-        DIAL.launching = DIAL.of(case.shape_id)
+        # What is tried here, to choose a kernel's options, is tried without the dial: head and base choose alike.
+        DIAL.launching = 0
         return case.shape_id, self.inner.prepare(case, tensors)
 
     def launch(self, state: Any) -> Mapping[str, Any] | None:
