@@ -1,4 +1,8 @@
-"""A Triton rmsnorm with a dial: `extra` rounds of dependent arithmetic seed a slowdown of known size."""
+"""A Triton rmsnorm with a dial: `extra` rounds of dependent arithmetic seed a slowdown of known size.
+
+The rounds are those of the case's `extra`, or of the worker's command `turn`; they are an argument that nothing is
+specialised for, so that every dial is one binary.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from gate.replay.op import Case, Tensors
 from gate.replay.provider import Launch, kernel
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["extra"])
 def dialled(x, weight, out, columns, eps, extra, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
@@ -25,6 +29,15 @@ def dialled(x, weight, out, columns, eps, extra, BLOCK: tl.constexpr):
     tl.store(out + row * columns + column, (value * scale * gain).to(out.dtype.element_ty), mask=inside)
 
 
+class Dial:
+    """The rounds of all later launches; None leaves them to the case."""
+
+    rounds: int | None = None
+
+
+DIAL = Dial()
+
+
 def _options(case: Case) -> dict[str, Any]:
     block = triton.next_power_of_2(case.dim("N"))
     return {"BLOCK": block, "num_warps": max(1, min(16, block // 512))}
@@ -36,6 +49,7 @@ def rmsnorm(case: Case, tensors: Tensors) -> Launch:
     columns, extra, grid = case.dim("N"), int(case.args.get("extra", 0)), (case.dim("M"),)
 
     def launch() -> None:
-        dialled[grid](x, weight, out, columns, 1e-5, extra, **options)
+        rounds = extra if DIAL.rounds is None else DIAL.rounds
+        dialled[grid](x, weight, out, columns, 1e-5, rounds, **options)
 
     return launch

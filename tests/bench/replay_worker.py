@@ -74,6 +74,17 @@ def leave(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
+def turn(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
+    """So many rounds from now on, in graphs that are recorded anew over the ring as it stands."""
+    from tests.bench import replay_kernels
+
+    replay_kernels.DIAL.rounds = int(message["rounds"])
+    cell = self.cells[message["arm"]]
+    for graph in cell.graphs:
+        graph.close()
+    return cell.capture()
+
+
 def long_run(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     """Many replays of the whole ring: what the arm takes, whatever a single visit says."""
     cell = self.cells[message["arm"]]
@@ -92,6 +103,7 @@ for name, command in {
     "slope": slope,
     "long_run": long_run,
     "leave": leave,
+    "turn": turn,
 }.items():
     worker.COMMANDS[name] = command
 

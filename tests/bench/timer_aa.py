@@ -3,8 +3,8 @@
     python -m tests.bench.timer_aa [--sessions 10] [--budget-us 2000] [--own]      (needs a GPU)
 
 A session is a pair of processes of its own with fresh captures, whose rings lie at one place of device memory; with
---own each process has memory of its own. Ours and the one-launch graph get 4 ABBA blocks; do_bench and
-do_bench_cudagraph run once per side with their defaults.
+--own, or where the ring does not fit there, which its line says, each process has memory of its own. Ours and the
+one-launch graph get 4 ABBA blocks; do_bench and do_bench_cudagraph run once per side with their defaults.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def session(
     memory: SharedMemory | None,
 ) -> dict[str, Any]:
     args = {"M": rows, "N": COLUMNS}
-    plan = prepare_pair(head, base, [args, args], budget_us, memory=memory)
-    found: dict[str, Any] = {"plan": plan}
+    plan, own = prepare_pair(head, base, [args, args], budget_us, memory=memory)
+    found: dict[str, Any] = {"plan": plan, "own": own}
     abba(head, base, 1, "slope", [True])
     for method in methods:
         flips = [rng.random() < 0.5 for _ in range(BLOCKS)]
@@ -56,6 +56,12 @@ def session(
     for side in (head, base):
         side.ask("leave")
     return found
+
+
+def told(plan: dict[str, Any], own: str, *, shared: bool) -> str:
+    """The ring in words, and where it lies; `own` is why not in shared memory."""
+    place = f"memory of their own: {own}" if own else "shared memory" if shared else "memory of their own, as asked"
+    return f"ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}, in {place}"
 
 
 def main() -> int:
@@ -99,10 +105,7 @@ def main() -> int:
             )
             print("       " + " ".join(f"{value:.4f}" for value in ratios), flush=True)
         plan = found[0]["plan"]
-        print(
-            f"       ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}",
-            flush=True,
-        )
+        print(f"       {told(plan, found[0]['own'], shared=memory is not None)}", flush=True)
     for side in sides:
         side.link.close()
     print(f"{time.perf_counter() - began:.1f} s in all")
