@@ -15,8 +15,6 @@ from gate.contracts.check import Finding, State
 from gate.contracts.source import Parameter, parameters
 
 PROVIDER = "flydsl"
-# Launches that the provider does not make: products over 4-bit weights, whose scales must be sorted by expert.
-UNBOUND = ("mxfp4",)
 MAX_HOPS = 3
 
 
@@ -79,10 +77,10 @@ def _launches(shapes: Iterable[tuple[str, str, Mapping[str, Any]]], root: Path) 
     seen = set[tuple[str, ...]]()
     for op, dtype, args in shapes:
         try:
-            parts, constants = launches_of(op, dtype, args, root)
+            parts, _ = launches_of(op, dtype, args, root)
         except Refusal:
             continue
-        for part in () if constants.get("weights") in UNBOUND else parts:
+        for part in parts:
             key = (op, *part.modules, *part.builders, *part.launchers, *part.values)
             if key not in seen:
                 seen.add(key)

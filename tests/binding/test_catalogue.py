@@ -68,3 +68,21 @@ def test_sorting_goes_by_the_number_of_tokens(tokens: int, path: str) -> None:
 def test_an_op_that_no_checkout_has_is_refused() -> None:
     with pytest.raises(Refusal, match="FlyDSL has no batched_gemm in the kernels of a checkout"):
         launches_of("batched_gemm", "bf16", {}, None)
+
+
+@pytest.mark.parametrize(
+    ("args", "block", "streamed"),
+    [
+        ({}, 32, True),
+        ({"M": 2048}, 64, False),
+        ({"M": 2048, "Dim1": 4096}, 32, False),
+        ({"M": 256, "Dim1": 4096, "E": 8, "TopK": 2}, 32, False),
+    ],
+)
+def test_packed_experts_take_tiles_whose_scales_do_not_overlap(
+    args: dict[str, int], block: int, streamed: bool
+) -> None:
+    for dtype in ("fp4", "mixed_a8w4"):
+        found, constants = launches_of("moe_gemm", dtype, {**EXPERTS, **args}, None)
+        assert (constants["BM"], constants["use_nt"]) == (block, streamed)
+        assert [part.values["use_nt"] for part in found] == [streamed, True]

@@ -10,6 +10,7 @@ from gate.binding.families.kernel import HALVES, Args, Constexpr, Found, Refusal
 FEW_ROWS = ((16, 64, 256), (32, 64, 128))
 SOME_ROWS = ((64, 256, 128), (64, 128, 128), (64, 64, 128))
 MANY_ROWS = ((128, 128, 128), (128, 64, 128))
+SCALED_K = 7168
 
 
 def gemm(dtype: str, args: Args) -> Found:
@@ -104,13 +105,23 @@ def _expert_tile(rows: int) -> dict[str, Constexpr]:
     return {"tile_m": 16 if rows <= 16 else 64, "tile_n": 128, "tile_k": 128}
 
 
+def _packed_tile(args: Args) -> dict[str, Constexpr]:
+    """Rows of a tile of 4-bit weights, and whether the first product streams them past the caches.
+
+    The kernel copies scales for SCALED_K values of each 32 rows, however many K has: the tiles of several 32 rows
+    overwrite each other's where K differs. Weights are streamed where, as FlyDSL's host code counts, tiles share none.
+    """
+    places, experts = positive(args, "M") * positive(args, "TopK"), positive(args, "E")
+    block = 64 if positive(args, "Dim1") == SCALED_K and _rows_each(args) > 32 else 32
+    return {"weights": "mxfp4", "BM": block, "use_nt": block == 32 and -(-places // block) < experts}
+
+
 def experts(dtype: str, args: Args) -> Found:
     """Tokens by experts, on a tile by the rows that one expert sees; 4-bit weights have kernels of their own."""
     name, rows = element(dtype), _rows_each(args)
     sizes = _expert_sizes(args)
     if name in ("fp4", "mixed_a8w4"):
-        packed: dict[str, Constexpr] = {"weights": "mxfp4", "BM": 32 if rows <= 32 else 64}
-        return "moe_gemm", "fp4" if name == "fp4" else "fp8", {**sizes, **packed}
+        return "moe_gemm", "fp4" if name == "fp4" else "fp8", {**sizes, **_packed_tile(args)}
     if name not in ("fp8", "int8", "int4"):
         raise Refusal(f"dtype {dtype}: the kernels are written for fp8, int8, int4, fp4 and fp8 by fp4")
     return "moe_gemm", name, {**sizes, **_expert_tile(rows)}

@@ -79,17 +79,18 @@ def _packed(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:
     block = int(c["BM"])
     first = {
         "BM": block,
-        "use_nt": block == 32,
+        "use_nt": c.get("use_nt", block == 32),
         "D_HIDDEN": c["model_dim"],
         "D_INTER": c["inter_dim"],
         "NE": c["experts"],
         "TOPK": c["topk"],
         "a_dtype": dtype,
     }
-    second = {"BM": block, "NE": c["experts"], "N_OUT": c["model_dim"], "D_INTER": c["inter_dim"]}
-    one = Part(modules=("kernels.moe.mxfp_moe.gemm1",), builders=("compile_gemm1_a4w4_port",), values=first)
-    two = Part(modules=("kernels.moe.mxfp_moe.gemm2",), builders=("compile_gemm2_a4w4_port",), values=second)
-    return (one, two) if dtype == "fp4" else (one,)
+    second = {"BM": block, "NE": c["experts"], "N_OUT": c["model_dim"], "D_INTER": c["inter_dim"], "use_nt": True}
+    return (
+        Part(modules=("kernels.moe.mxfp_moe.gemm1",), builders=("compile_gemm1_a4w4_port",), values=first),
+        Part(modules=("kernels.moe.mxfp_moe.gemm2",), builders=("compile_gemm2_a4w4_port",), values=second),
+    )
 
 
 def _wide(dtype: str, constexprs: Constexprs) -> tuple[Part, ...]:

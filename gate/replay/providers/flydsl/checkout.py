@@ -164,7 +164,8 @@ class CheckoutKernel(KernelAdapter):
         canary = canary_for(self.op_type)
         if canary is not None:
             return canary.detail
-        return ", then ".join([one.name for one in built(case)]) + (f"; {self.detail}" if self.detail else "")
+        words = self.detail if self.branch is None else self.branch(case)
+        return ", then ".join([one.name for one in built(case)]) + (f"; {words}" if words else "")
 
 
 def ready(one: Built, values: Mapping[str, Any]) -> Callable[[Any], None]:

@@ -7,16 +7,13 @@ from typing import Any
 
 from gate.replay import layouts
 from gate.replay.op import Case, Tensors
+from gate.replay.providers.flydsl import mx_experts
 from gate.replay.providers.flydsl.checkout import Given, checkout_kernel
 
 GROUP = 128
+PACKED = ("fp4", "mixed_a8w4")
+DETAIL = "tokens sorted and weights shuffled beforehand; torch quantises between the products, in the timed part"
 LARGEST = {"int8": 127.0}
-
-
-def _whole_codes(case: Case) -> str | None:
-    if case.dtype in ("fp4", "mixed_a8w4"):
-        return "the kernels of 4-bit weights take activation scales sorted by expert, which the gate does not make"
-    return None
 
 
 def _quantise(x: Any, codes: Any, scales: Any, *, group: int) -> None:
@@ -66,6 +63,8 @@ def _between(group: int | None) -> Callable[[Case, Tensors, Given], list[Callabl
     """Codes for the second product, and an output of zeros, to which it adds."""
 
     def steps(case: Case, tensors: Tensors, given: Given) -> list[Callable[[], None] | None]:
+        if case.dtype in PACKED:
+            return [None, tensors["out"].zero_]
         made, taken, out = given[0]["arg_out"], given[1], tensors["out"]
 
         def middle() -> None:
@@ -87,13 +86,14 @@ def _between(group: int | None) -> Callable[[Case, Tensors, Given], list[Callabl
 
 @checkout_kernel(
     op="moe_gemm",
-    dtypes=("fp8", "int8", "fp4", "mixed_a8w4"),
-    when=_whole_codes,
+    dtypes=("fp8", "int8", *PACKED),
     between=_between(None),
     includes_allocation=True,
-    detail="tokens sorted and weights shuffled beforehand; torch quantises between the products, in the timed part",
+    branch=lambda case: mx_experts.DETAIL if case.dtype in PACKED else DETAIL,
 )
 def moe_gemm(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
+    if case.dtype in PACKED:
+        return mx_experts.stages(case, tensors, constants)
     return _stages(case, tensors, constants, group=None)
 
 
@@ -102,7 +102,7 @@ def moe_gemm(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Give
     dtypes=("fp8",),
     between=_between(GROUP),
     includes_allocation=True,
-    detail="tokens sorted and weights shuffled beforehand; torch quantises between the products, in the timed part",
+    detail=DETAIL,
 )
 def moe_blockscale(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
     return _stages(case, tensors, constants, group=GROUP)
