@@ -15,8 +15,8 @@ from gate.commands.replay import choose_gpus
 from gate.commands.telling import say
 from gate.model.shape import Shape
 from gate.replay.job import Settings
-from gate.replay.looks import Token
 from gate.replay.machine import lock_gpu
+from gate.replay.token import Token
 
 SPARES = 4
 

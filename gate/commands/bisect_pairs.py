@@ -17,11 +17,11 @@ from gate.replay.arms import ArmSpec
 from gate.replay.blocks import BASE, HEAD, Arm
 from gate.replay.crew import NoDevice
 from gate.replay.job import ArmResult, Job, Settings, Target
-from gate.replay.looks import Token
 from gate.replay.machine import NO_GPU_FIX
 from gate.replay.op import Case
 from gate.replay.sensors import Reading
 from gate.replay.shape_run import ShapeRun
+from gate.replay.token import Token
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from gate.replay.arms import ArmSpec
 from gate.replay.crew import Crew, NoDevice, SideLost
 from gate.replay.job import Settings
 from gate.replay.link import Link
-from gate.replay.looks import Token
+from gate.replay.token import Token
 
 # A spare that died while it waited is no kernel's fault.
 DEAD_TRIES = 3
@@ -64,7 +64,7 @@ class Spares:
         settings = dataclasses.replace(self.settings, arms=dict.fromkeys(names, self.arm))
         crew = self._starting = Crew(settings, name="bisect", gpu=self.gpu)
         try:
-            crew.start(names, hold=self.token.hold)
+            crew.start(names, hold=self.token.share)
         except BaseException:
             crew.close()
             raise

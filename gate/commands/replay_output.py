@@ -93,6 +93,7 @@ def manifest(
         "wall_s": round(session.wall_s, 3),
         "timed_gpu_s": round(session.timed_gpu_s, 3),
         "token_held_s": round(session.token_held_s, 3),
+        "measuring_s": round(session.measuring_s, 3),
         "worker_restarts": session.restarts,
         "fingerprint": header["fingerprint"],
     }
@@ -107,16 +108,14 @@ def conclude(
     }
     done = {row.shape_id for found in rows.values() for row in found if row.skip_reason != "not measured in this run"}
     missing = sorted({job.case.shape_id for job in jobs} - done) if session.stopped is None else []
-    busy, held = session.timed_gpu_s, session.token_held_s
     store.write_json(out / "manifest.json", manifest(session, header, counts=counts, missing=missing, wanted=len(jobs)))
     for side, found in counts.items():
         click.echo(f"{side}: " + ", ".join(f"{n} {status}" for status, n in found.items()), err=True)
     if session.wall_s > 0 and jobs:
-        share = held / session.wall_s / max(len(session.machines), 1)
-        click.echo(
-            f"{session.wall_s:.1f} s; GPU held by measurement {share:.0%} of the time, {busy:.2f} s of it timed work",
-            err=True,
-        )
+        whole_s = session.wall_s * max(len(session.machines), 1)
+        held, alone, timed = (seconds / whole_s for seconds in session.busy_s)
+        told = f"GPU in use {held:.0%} of the time, measured on {alone:.0%}, timed work {timed:.0%}"
+        click.echo(f"{session.wall_s:.1f} s; {told}", err=True)
     if session.stopped is not None:
         raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
     if missing or not any("ok" in found for found in counts.values()):

@@ -240,6 +240,9 @@ def tell(found: MeasuredRun) -> None:
     whole = summed(found.sessions)
     if whole.wall_s > 0:
         gpus = len({machine.gpu for machine in whole.machines})
-        held = whole.token_held_s / whole.wall_s / gpus
-        line = f"measured for {whole.wall_s:.1f} s on {gpus} GPU{'s' if gpus > 1 else ''}, held {held:.0%} of the time"
-        click.echo(line, err=True)
+        held, alone, timed = (seconds / whole.wall_s / gpus for seconds in whole.busy_s)
+        click.echo(
+            f"{whole.wall_s:.1f} s on {gpus} GPU{'s' if gpus > 1 else ''}: in use {held:.0%} of the time, measured on "
+            f"{alone:.0%}, timed work {timed:.0%}",
+            err=True,
+        )

@@ -16,8 +16,8 @@ from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.blocks import BASE, HEAD
 from gate.replay.job import Job, spread
-from gate.replay.looks import Token
 from gate.replay.machine import Session
+from gate.replay.token import Token
 
 REPLAY_FOLDER, CONFIRM_FOLDER = "replay", "confirm"
 # How many looks are measured before the judge is asked again: a call starts workers anew.

@@ -35,6 +35,7 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float = 0.0
     timed_gpu_s: float = 0.0
     token_held_s: float = 0.0
+    measuring_s: float = 0.0
     worker_restarts: int = 0
 
 

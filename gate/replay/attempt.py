@@ -1,4 +1,4 @@
-"""One attempt at a shape with the processes at hand: prepare the arms, hold the GPU, visit them block by block."""
+"""One attempt at a shape with the processes at hand: prepare and check the arms, then hold the GPU and visit them."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ class Attempt:
 
     def run(self) -> None:
         """Raises SideLost when a worker dies, Spoiled when the arms must not share memory."""
-        self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), hold=self.talk.token.hold)
+        token = self.talk.token
+        self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), hold=token.share)
         self.talk.drop()
         self._open()
-        with self.talk.token.hold():
+        with token.share():
             self._prepare()
-        with self.talk.token.hold():
-            self._check()
+        with token.hold():
+            for arm in self.talk.alive():
+                self._profile(arm)
             if self.settings.timing:
                 self.measuring.run()
                 for arm in self.talk.alive():
                     self._finish(arm)
-            # Freeing memory waits for the device and unmaps pages, which another lane's measurement would feel.
             self.talk.drop()
 
     def _open(self) -> None:
@@ -68,28 +69,39 @@ class Attempt:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
     def _prepare(self) -> None:
-        """Rings and graphs. Making a graph allocates on the device, which a measurement on it would feel."""
-        estimates = {
-            arm: reply for arm in self.talk.alive() if (reply := self.talk.ask(arm, {"do": "pilot"})) is not None
-        }
+        """Rings and graphs, and the checks on what the graphs write; the arms side by side, twins after each other."""
+        estimates = self.talk.ask_together({arm: {"do": "pilot"} for arm in self.talk.alive()})
         self.twins = self._sharing()
         plans = self._plans(estimates)
         digests: dict[Arm, Any] = {}
-        for arm in self.talk.alive():
-            self.talk.results[arm].plan = plans[arm]
-            shared = arm in self.twins
-            self.talk.results[arm].shared = shared
-            reply = self.talk.ask(arm, {"do": "build", "plan": plans[arm], "shared": shared})
-            if reply is None:
-                continue
-            if reply["no_room"] is not None:
-                raise Spoiled(reply["no_room"])
-            digests[arm] = reply["inputs"]
-            captured = self.talk.ask(arm, {"do": "capture"})
-            if captured is not None:
-                self._take_findings(arm, captured)
+
+        def one(arm: Arm) -> None:
+            self._build(arm, plans[arm], digests)
+            for command in ("capture", "check"):
+                if self.talk.results[arm].alive:
+                    self._checked(arm, command)
+
+        alone = [arm for arm in self.talk.alive() if arm not in self.twins]
+        by_side = [[arm for arm in alone if arm.side == side] for side in dict.fromkeys(arm.side for arm in alone)]
+        self.talk.side_by_side([self.twins, *by_side], one)
         if len({tuple(digests[arm]) for arm in self.twins if arm in digests}) > 1:
             raise Spoiled("head and base fill their inputs differently")
+
+    def _build(self, arm: Arm, plan: Reply, digests: dict[Arm, Any]) -> None:
+        result, shared = self.talk.results[arm], arm in self.twins
+        result.plan, result.shared = plan, shared
+        reply = self.talk.ask(arm, {"do": "build", "plan": plan, "shared": shared})
+        if reply is None:
+            return
+        if reply["no_room"] is not None:
+            raise Spoiled(reply["no_room"])
+        digests[arm] = reply["inputs"]
+
+    def _checked(self, arm: Arm, command: str) -> None:
+        reply = self.talk.ask(arm, {"do": command})
+        if reply is not None:
+            self.talk.results[arm].max_abs = reply.get("max_abs", self.talk.results[arm].max_abs)
+            self._take_findings(arm, reply)
 
     def _sharing(self) -> tuple[Arm, ...]:
         """Head and base of one provider, where they may share a ring and have the memory to do so."""
@@ -121,15 +133,14 @@ class Attempt:
             )
         return plans
 
-    def _check(self) -> None:
-        for arm in self.talk.alive():
-            reply = self.talk.ask(arm, {"do": "check"})
-            if reply is not None:
-                result = self.talk.results[arm]
-                result.max_abs, result.profiled_us = reply["max_abs"], reply["profiled_us"]
-                if result.profiled_us is None and UNPROFILED not in result.notes:
-                    result.notes.append(UNPROFILED)
-                self._take_findings(arm, reply)
+    def _profile(self, arm: Arm) -> None:
+        reply = self.talk.ask(arm, {"do": "profile"})
+        if reply is not None:
+            result = self.talk.results[arm]
+            result.profiled_us = reply["profiled_us"]
+            if result.profiled_us is None and UNPROFILED not in result.notes:
+                result.notes.append(UNPROFILED)
+            self._take_findings(arm, reply)
 
     def _take_findings(self, arm: Arm, reply: Reply) -> None:
         if reply["findings"]:

@@ -14,25 +14,24 @@ from gate.replay.op import Case, Op, Tensors
 from gate.replay.outputs import Outputs
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
-    EAGER_CALLS,
     REPLAYS,
-    SINGLE_REPLAYS,
     RingPlan,
     Visit,
+    eager_calls,
     quantile,
-    slope_us,
     visit_one_launch,
     visit_slope,
 )
 
 PILOT_COPIES = 4
+PILOT_REPLAYS = 5
 # So short a kernel needs more launches before its slope rises out of a replay's own noise.
 PILOT_COPIES_SMALL = 32
 PILOT_SMALL_BYTES = 4 * 1024 * 1024
 
 
 class Cell:
-    """See the module. The steps run in order: pilot, build, capture, check, visits, finish, release."""
+    """See the module. The steps run in order: pilot, build, capture, check, profile, visits, finish, release."""
 
     def __init__(self, *, device: Device, adapter: ProviderAdapter, op: Op, case: Case, seed: int) -> None:
         self.device, self.adapter, self.op, self.case, self.seed = device, adapter, op, case, seed
@@ -78,9 +77,10 @@ class Cell:
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
         many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
-        times = device.timed([many] * 4 + [one] * SINGLE_REPLAYS, flush=True)
+        times = device.timed([many] * PILOT_REPLAYS + [one] * PILOT_REPLAYS, flush=True)
         integrity.require_finite(times)
-        cold_us = slope_us(full_us=times[1:4], single_us=times[4:], launches=launches)
+        # Others may be at work on the GPU: what they cannot have slowed down is the least.
+        cold_us = (min(times[1:PILOT_REPLAYS]) - min(times[PILOT_REPLAYS:])) / (launches - 1)
         for graph in (many, one):
             graph.close()
         self.release()
@@ -124,15 +124,19 @@ class Cell:
         return {"findings": [item.as_dict() for item in filter(None, [self._escaped()])]}
 
     def check(self) -> dict[str, Any]:
-        """Integrity checks 2 and 3 on the graphs just captured, and the profile that check 4 needs."""
+        """Integrity check 2 on the graphs just captured."""
         self.outputs.poison()
         self.device.replay(self.graphs[0])
         findings, largest = self.outputs.judge(range(len(self.states)))
         changed = self._input_digest() != self._kept_digests[0]
         findings += filter(None, [integrity.inputs_changed(self._changed_inputs() if changed else [])])
+        return {"findings": [item.as_dict() for item in findings], "max_abs": largest}
+
+    def profile(self) -> dict[str, Any]:
+        """Integrity check 3, and the profile of one call that check 4 needs; nothing else may run on the GPU."""
         self.profiled = self.device.profile(lambda: self._eager(0))
-        findings += filter(None, [self._nodes()])
-        return {"findings": [item.as_dict() for item in findings], "max_abs": largest, "profiled_us": self.profiled_us}
+        findings = filter(None, [self._nodes()])
+        return {"findings": [item.as_dict() for item in findings], "profiled_us": self.profiled_us}
 
     def _eager(self, index: int) -> None:
         self.adapter.launch(self.states[index])
@@ -180,7 +184,7 @@ class Cell:
         if not findings and slope:
             findings += filter(None, self._judge_time(quantile(times_us, 0.5)))
         findings += filter(None, [self._stale()])
-        eager = self.device.timed_eager(lambda: self._eager(0), EAGER_CALLS)
+        eager = self.device.timed_eager(lambda: self._eager(0), eager_calls(self.profiled_us or 0.0))
         return {
             "findings": [item.as_dict() for item in findings],
             "profiled_us": self.profiled_us,

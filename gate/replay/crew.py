@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,11 +16,20 @@ Reply = dict[str, Any]
 
 
 class SideLost(Exception):
-    """The worker of one side died; `arm` is whose command it was carrying out, if any."""
+    """The worker of one side died; `arm` is whose command it was carrying out, if any. `also`: others that died in the
+    same command."""
 
     def __init__(self, side: str, arm: str | None, death: WorkerDied) -> None:
         super().__init__(death.reason)
         self.side, self.arm, self.death = side, arm, death
+        self.also: tuple[SideLost, ...] = ()
+
+    @classmethod
+    def together(cls, lost: Sequence[SideLost]) -> SideLost:
+        """The first of several, which carries the others."""
+        first, *others = (one for each in lost for one in (each, *each.also))
+        first.also = tuple(others)
+        return first
 
 
 class ContextLost(SideLost):
@@ -54,7 +63,7 @@ class Crew:
 
         Raises SideLost or NoDevice.
         """
-        greeting = {"do": "hello", "device": self.settings.device}
+        greeting = {"do": "hello", "device": self.settings.device, "lanes": self.settings.lanes}
         fresh = [side for side in dict.fromkeys(sides) if side not in self.links]
         try:
             for side in fresh:
@@ -98,14 +107,27 @@ class Crew:
         return self._receive(side, self._send(side, message), message)
 
     def ask_together(self, messages: list[tuple[str, Reply]]) -> list[Reply]:
-        """Commands that need no GPU: the sides work at the same time, each side one command after another."""
+        """The sides work at the same time, each side one command after another.
+
+        Raises SideLost, once no other side works any more.
+        """
         replies: list[Reply] = [{} for _ in messages]
         waiting = list(enumerate(messages))
         while waiting:
             first = {side: (place, message) for place, (side, message) in reversed(waiting)}
-            sent = [(place, side, message, self._send(side, message)) for side, (place, message) in first.items()]
+            sent, lost = [], []
+            for side, (place, message) in first.items():
+                try:
+                    sent.append((place, side, message, self._send(side, message)))
+                except SideLost as death:
+                    lost.append(death)
             for place, side, message, number in sent:
-                replies[place] = self._receive(side, number, message)
+                try:
+                    replies[place] = self._receive(side, number, message)
+                except SideLost as death:
+                    lost.append(death)
+            if lost:
+                raise SideLost.together(lost)
             done = {place for place, *_ in sent}
             waiting = [item for item in waiting if item[0] not in done]
         return replies

@@ -128,6 +128,10 @@ class Memory(Protocol):
         """Copies values into a tensor of the same shape."""
         ...
 
+    def join(self, tensors: Sequence[Any]) -> Any:
+        """A new tensor (n, *shape) of n tensors of one shape."""
+        ...
+
 
 class Sharing(Protocol):
     """Memory that lies at the same physical place for several processes, so that where it lies divides nobody."""
@@ -205,8 +209,8 @@ class Device(Memory, Sharing, Protocol):
         """Free device memory."""
         ...
 
-    def trim(self) -> None:
-        """Returns unused memory to the system."""
+    def trim(self, share: float) -> None:
+        """Returns unused memory to the system, where this process keeps more than `share` of the device's."""
         ...
 
 

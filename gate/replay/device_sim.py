@@ -222,6 +222,7 @@ class SimDevice(SimMemory):
         self._there()
         self._random = random.Random(f"{self.options.seed}:{label}")
 
-    def trim(self) -> None:
+    def trim(self, share: float) -> None:
+        del share
         self._allocated = 0
         self._cached.clear()

@@ -11,7 +11,6 @@ from gate.replay.chips import MIB, chip_for
 from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, Run
 from gate.replay.shared_torch import SharedTorchMemory
 
-TRIM_SHARE = 0.1
 LEGACY_FLUSH_BYTES = 256 * MIB
 
 
@@ -182,9 +181,9 @@ class TorchDevice(SharedTorchMemory):
         free, _ = torch.cuda.mem_get_info()
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
-    def trim(self) -> None:
+    def trim(self, share: float) -> None:
         # Collecting and unmapping takes a good part of a second; it waits until there is something to gain.
-        if self._torch.cuda.memory_reserved() > TRIM_SHARE * self.facts.total_bytes:
+        if self._torch.cuda.memory_reserved() > share * self.facts.total_bytes:
             gc.collect()
             self._torch.cuda.empty_cache()
 

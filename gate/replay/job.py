@@ -26,6 +26,7 @@ TIMEOUTS: dict[str, float] = {
     "build": 90,
     "capture": 90,
     "check": 90,
+    "profile": 60,
     "visit": 20,
     "finish": 60,
     "drop": 60,

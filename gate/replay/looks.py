@@ -1,14 +1,11 @@
-"""When a shape is warm, when it needs another look or a block again, and who may use the GPU meanwhile."""
+"""When a shape is warm, when it needs another look or a block again."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import statistics
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,24 +18,6 @@ MOVED_LOG = math.log(1.01)
 LONG_US, LONG_WARM_US = 50.0, 100_000.0
 SUSPECT_LOG = math.log(1.01)
 CEILING_LOG = math.log(1.05)
-
-
-@dataclass(slots=True)
-class Token:
-    """The right to run work on one GPU, and how long it was held."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    held_s: float = 0.0
-    gpu_us: float = 0.0
-
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        with self.lock:
-            started = time.perf_counter()
-            try:
-                yield
-            finally:
-                self.held_s += time.perf_counter() - started
 
 
 @dataclass(slots=True)

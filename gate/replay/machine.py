@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,8 @@ from gate import locks
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.arms import ROCR, selecting
 from gate.replay.environment import gpu_count
-from gate.replay.looks import Token
 from gate.replay.sensors import Reading
+from gate.replay.token import Token
 
 NO_GPU_FIX = "run on a machine with a GPU and its torch build, or judge machine code with 'gate run' instead"
 
@@ -27,6 +28,7 @@ class Machine:
     token: Token = field(default_factory=Token)
     sensor: Callable[[], Reading] = Reading
     canary: dict[str, float] | None = None
+    canary_at: float = 0.0
     floor_us: float | None = None
     coldness: dict[str, Any] = field(default_factory=dict)
     environments: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -34,7 +36,8 @@ class Machine:
     canary_range: dict[str, list[float]] = field(default_factory=dict)
 
     def saw(self, canary: dict[str, float]) -> None:
-        """Keeps the least and the largest reading of each canary."""
+        """Keeps the least and the largest reading of each canary, and when this one was taken."""
+        self.canary_at = time.monotonic()
         for name, us in canary.items():
             low, high = self.canary_range.get(name, [us, us])
             self.canary_range[name] = [min(low, us), max(high, us)]
@@ -51,6 +54,7 @@ class Machine:
             "environments": self.environments,
             "sensors": self.sensor().as_dict(),
             "token_held_s": round(self.token.held_s, 3),
+            "measuring_s": round(self.token.alone_s, 3),
             "timed_gpu_s": round(self.token.gpu_us / 1e6, 3),
         }
 
@@ -71,8 +75,18 @@ class Session:
 
     @property
     def token_held_s(self) -> float:
-        """Seconds for which measurement held a GPU, over all GPUs."""
+        """Seconds for which a GPU was prepared or measured on, over all GPUs."""
         return sum(machine.token.held_s for machine in self.machines)
+
+    @property
+    def measuring_s(self) -> float:
+        """Seconds for which a measurement had a GPU to itself, over all GPUs."""
+        return sum(machine.token.alone_s for machine in self.machines)
+
+    @property
+    def busy_s(self) -> tuple[float, float, float]:
+        """Seconds in use, measured on, and of timed work, over all GPUs."""
+        return self.token_held_s, self.measuring_s, self.timed_gpu_s
 
 
 def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list[str | None]:

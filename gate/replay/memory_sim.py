@@ -115,5 +115,8 @@ class SimMemory:
     def copy(self, destination: Any, source: Any) -> None:
         destination[...] = source
 
+    def join(self, tensors: Sequence[Any]) -> Any:
+        return np.stack(tensors)
+
     def free_bytes(self) -> int:
         return max(self._total - self._allocated, 0)

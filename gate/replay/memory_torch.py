@@ -150,3 +150,6 @@ class TorchMemory:
 
     def copy(self, destination: Any, source: Any) -> None:
         destination.copy_(source)
+
+    def join(self, tensors: Sequence[Any]) -> Any:
+        return self._torch.stack(tuple(tensors))

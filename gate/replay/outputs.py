@@ -57,9 +57,9 @@ class Outputs:
 
     def judge(self, copies: range) -> tuple[list[Finding], float]:
         """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""
-        findings = [finding for finding in map(self._form, copies[:1]) if finding is not None]
-        if findings:
-            return findings, 0.0
+        form = next(filter(None, map(self._form, copies)), None)
+        if form is not None:
+            return [form], 0.0
         # Unwritten elements are counted before any reference runs: a reference that wrote outputs would hide them.
         counts = [self._unwritten(name, copies) for name in self.specs]
         findings = [finding for finding in counts if finding is not None]
@@ -69,10 +69,11 @@ class Outputs:
         for part in self._chunks(copies):
             inputs = {name: value[part.start : part.stop] for name, value in self.inputs.items()}
             expected = self.op.reference(self.case, inputs)
-            for place, stacked in self._observed(inputs, part):
-                for name, reference in expected.items():
-                    found = self.device.compare(stacked[name], reference[place], self.op.tolerance(self.case, name))
-                    totals[name] = found if name not in totals else _add(totals[name], found)
+            outputs = {name: self._stacked(name, part) for name in self.specs}
+            observed = self.op.observed(self.case, inputs, outputs)
+            for name, reference in expected.items():
+                found = self.device.compare(observed[name], reference, self.op.tolerance(self.case, name))
+                totals[name] = found if name not in totals else _add(totals[name], found)
         wrong = (
             integrity.wrong_output(name, total, self.op.tolerance(self.case, name)) for name, total in totals.items()
         )
@@ -85,19 +86,13 @@ class Outputs:
         for start in range(copies.start, copies.stop, step):
             yield range(start, min(start + step, copies.stop))
 
-    def _observed(self, inputs: Tensors, part: range) -> Iterator[tuple[slice, Tensors]]:
-        """What is compared, and to which copies of the reference it belongs: all at once where outputs are stacked."""
-        if not any(self.results[index] for index in part):
-            outputs = {name: tensor[part.start : part.stop] for name, tensor in self.given.items()}
-            yield slice(None), self.op.observed(self.case, inputs, outputs)
-            return
-        for place, index in enumerate(part):
-            one = slice(place, place + 1)
-            chosen = {name: self._own(name, index) for name in self.specs}
-            outputs = {
-                name: self.given[name][index : index + 1] if own is None else own[None] for name, own in chosen.items()
-            }
-            yield one, self.op.observed(self.case, {name: value[one] for name, value in inputs.items()}, outputs)
+    def _stacked(self, name: str, part: range) -> Any:
+        """One output of these copies, whoever allocated it."""
+        own = [self._own(name, index) for index in part]
+        if all(tensor is None for tensor in own):
+            return self.given[name][part.start : part.stop]
+        rows = [self.given[name][index] if tensor is None else tensor for index, tensor in zip(part, own, strict=True)]
+        return self.device.join(rows)
 
     def _own(self, name: str, index: int) -> Any:
         result = self.results[index]
@@ -106,8 +101,9 @@ class Outputs:
     def _form(self, index: int) -> Finding | None:
         for name, spec in self.specs.items():
             own = self._own(name, index)
-            tensor = self.given[name][index] if own is None else own
-            got, want = self.device.describe(tensor), self.device.describe(self.given[name][index])
+            if own is None:
+                continue
+            got, want = self.device.describe(own), self.device.describe(self.given[name][index])
             finding = integrity.wrong_form(name, got=got, want=(tuple(spec.shape), want[1]))
             if finding is not None:
                 return finding
@@ -118,10 +114,7 @@ class Outputs:
         if spec.partial or spec.dtype in NARROW:
             return None
         total = element_count(spec.shape) * len(copies)
-        if self._own(name, copies.start) is None:
-            left = self.device.untouched(self.given[name][copies.start : copies.stop], spec.dtype)
-        else:
-            left = sum(self.device.untouched(self._own(name, index), spec.dtype) for index in copies)
+        left = sum(self.device.untouched(self._stacked(name, part), spec.dtype) for part in self._chunks(copies))
         return integrity.unwritten(name, untouched=left, total=total)
 
 

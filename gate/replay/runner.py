@@ -10,18 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gate.model.problem import Problem, UnusableInput
-from gate.replay import integrity
+from gate.replay import watch
 from gate.replay.crew import Crew, NoDevice, SideLost
 from gate.replay.job import Job, Settings
 from gate.replay.journal import Journal
-from gate.replay.machine import NO_GPU_FIX, Machine, Session, lock_gpu, physical
-from gate.replay.sensors import open_sensor
+from gate.replay.machine import NO_GPU_FIX, Machine, Session, lock_gpu
 from gate.replay.shape_run import ShapeRun
-
-CANARY_PAUSE_S = 3.0
-CANARY_TRIES = 3
-START_TRIES = 4
-FIRST_WARM_ROUNDS = 500
 
 
 def measure(
@@ -43,15 +37,11 @@ def measure(
     machines = list(machines) if machines else [Machine(gpu=gpu) for gpu in gpus]
     locks = [lock_gpu(gpu) for gpu in gpus if not settings.device.startswith("sim")]
     session = Session(machines=machines)
-    places = _places(jobs, machines, settings)
-    ready = threading.Barrier(max(len(places), 1))
-    shared = _Shared(settings=settings, journal=journal, step=step, session=session, ready=ready)
-    lanes = [threading.Thread(target=shared.lane, args=place, daemon=True) for place in places]
-    for lane in lanes:
-        lane.start()
+    shared = _Shared(settings=settings, journal=journal, step=step, session=session)
     try:
-        for lane in lanes:
-            lane.join()
+        shared.all_of(_places(jobs, machines, settings))
+        shared.roomy = True
+        shared.all_of(shared.crowded())
     finally:
         shared.halt.set()
         for handle in locks:
@@ -86,16 +76,35 @@ def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings
 
 @dataclass(slots=True, kw_only=True)
 class _Shared:
-    """What the lanes share; `lane` is a thread's body."""
+    """What the lanes share; `lane` is a thread's body. A shape for which the lanes' common memory did not suffice is
+    postponed until a lane has the GPU to itself, when all is `roomy`."""
 
     settings: Settings
     journal: Journal
     step: Callable[[str], None]
     session: Session
-    ready: threading.Barrier
+    ready: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
+    roomy: bool = False
+    postponed: list[tuple[Machine, Job]] = field(default_factory=list)
     halt: threading.Event = field(default_factory=threading.Event)
     fault: BaseException | None = None
     writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def all_of(self, places: Sequence[tuple[Machine, str, Waiting]]) -> None:
+        """Runs the lanes to their end."""
+        self.ready = threading.Barrier(max(len(places), 1))
+        lanes = [threading.Thread(target=self.lane, args=place, daemon=True) for place in places]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+
+    def crowded(self) -> list[tuple[Machine, str, Waiting]]:
+        """One lane on each GPU with what was postponed there, as `_places`."""
+        waiting: dict[str | None, tuple[Machine, Waiting]] = {}
+        for machine, job in [] if self.halt.is_set() else self.postponed:
+            waiting.setdefault(machine.gpu, (machine, queue.SimpleQueue()))[1].put(job)
+        return [(machine, f"gpu{machine.gpu or 0}-alone", jobs) for machine, jobs in waiting.values()]
 
     def lane(self, machine: Machine, name: str, waiting: Waiting) -> None:
         crew = Crew(self.settings, name=name, gpu=machine.gpu)
@@ -129,13 +138,16 @@ class _Shared:
                 self._prepare(crew, machine, job)
                 prepared = True
             self._one(crew, machine, job)
-            self._watch(crew, machine, job)
+            reason = watch.changed(crew, machine, job.targets[0].arm.side)
+            if reason is not None:
+                self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"
+                self.halt.set()
 
     def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
         sides = list(dict.fromkeys(target.arm.side for target in job.targets))
         together = False
-        for attempt in range(START_TRIES):
+        for attempt in range(watch.START_TRIES):
             try:
                 crew.start(sides)
                 if not together:
@@ -143,35 +155,26 @@ class _Shared:
                     self.ready.wait()
                     together = True
                 with machine.token.hold():
-                    self._self_test(crew, machine, sides[0])
+                    watch.self_test(crew, machine, sides[0])
                 return
             except SideLost as lost:
                 crew.bury(lost.side)
-                if not lost.death.outside or attempt + 1 == START_TRIES:
+                if not lost.death.outside or attempt + 1 == watch.START_TRIES:
                     raise NoDevice(f"{lost.side}: {lost.death.reason}") from None
-
-    def _self_test(self, crew: Crew, machine: Machine, side: str) -> None:
-        machine.environments.update(crew.environments)
-        if machine.canary is not None or not self.settings.timing:
-            return
-        if not self.settings.device.startswith("sim"):
-            amd = crew.environments[side].get("runtime", "").startswith("rocm")
-            machine.sensor = open_sensor(physical(machine.gpu), amd=amd)
-        replies = {
-            name: crew.ask(side, {"do": name, "warm": FIRST_WARM_ROUNDS}) for name in ("floor", "coldness", "canary")
-        }
-        for name, reply in replies.items():
-            if reply["status"] != "ok":
-                raise NoDevice(f"the GPU fails its self-test ({name}): {reply['reason']}")
-        machine.floor_us, machine.canary = replies["floor"]["floor_us"], replies["canary"]["canary"]
-        machine.coldness = {name: replies["coldness"][name] for name in ("probes", "verdict")}
 
     def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)
         run.run()
         if run.context_lost:
             # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.
-            self._answers(crew, machine, job.targets[0].arm.side)
+            watch.still_answers(crew, machine, job.targets[0].arm.side)
+        if (
+            any(result.status == "oom" for result in run.results.values())
+            and not self.roomy
+            and self.settings.lanes > 1
+        ):
+            self.postponed.append((machine, job))
+            return
         record = {
             "shape_id": job.case.shape_id,
             "process": job.process,
@@ -187,50 +190,3 @@ class _Shared:
             machine.shapes += 1
             self.journal.append(record)
             self.step(f"{job.case.op_type} {' '.join(f'{k}={v}' for k, v in job.case.args.items())}")
-
-    def _answers(self, crew: Crew, machine: Machine, side: str) -> None:
-        """Raises UnusableInput when the GPU no longer answers a fresh process."""
-        reason = "its workers die"
-        for _ in range(START_TRIES):
-            try:
-                crew.bury(side)
-                crew.start([side])
-                with machine.token.hold():
-                    reply = crew.ask(side, {"do": "canary"})
-                if reply["status"] == "ok":
-                    return
-                reason = reply["reason"]
-            except NoDevice as error:
-                reason = str(error)
-            except SideLost as lost:
-                reason = lost.death.reason
-        what = f"the GPU no longer answers: {reason}"
-        raise UnusableInput(Problem(what=what, file="", fix="see the driver's log, then --resume"))
-
-    def _watch(self, crew: Crew, machine: Machine, job: Job) -> None:
-        """Integrity check 7 over the session: a canary that stays 3% off after a pause ends it."""
-        if machine.canary is None:
-            return
-        side = job.targets[0].arm.side
-        for attempt in range(CANARY_TRIES):
-            if attempt and not self.settings.device.startswith("sim"):
-                time.sleep(CANARY_PAUSE_S)
-            reason = self._changed(crew, machine, machine.canary, side)
-            if reason is None:
-                return
-        self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"
-        self.halt.set()
-
-    def _changed(self, crew: Crew, machine: Machine, first: dict[str, float], side: str) -> str | None:
-        """Why a canary does not say that the machine is as it was; one that cannot be measured says nothing of it."""
-        try:
-            crew.start([side])
-            with machine.token.hold():
-                reply = crew.ask(side, {"do": "canary"})
-        except SideLost as lost:
-            crew.bury(lost.side)
-            return f"the canary's worker died: {lost.death.reason}"
-        if reply["status"] != "ok":
-            return f"the canary fails: {reply['reason']}"
-        machine.saw(reply["canary"])
-        return integrity.canary_drift(first, reply["canary"], self.settings.drift)

@@ -11,10 +11,11 @@ from gate.replay.attempt import Attempt, Spoiled, own_memory
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
 from gate.replay.crew import ContextLost, Crew, SharingLost, SideLost
 from gate.replay.job import ArmResult, Job, Settings
-from gate.replay.looks import Token, clearly_clean
+from gate.replay.looks import clearly_clean
 from gate.replay.measuring import Measuring
 from gate.replay.sensors import Reading
 from gate.replay.talk import Talk
+from gate.replay.token import Token
 
 Reply = dict[str, Any]
 KILLS_FORGIVEN = 3
@@ -73,9 +74,10 @@ class ShapeRun:
                 self._attempt(look, blocks).run()
                 return
             except SideLost as lost:
-                self.context_lost = self.context_lost or isinstance(lost, ContextLost)
-                self.crew.bury(lost.side)
-                self._blame(lost)
+                for each in (lost, *lost.also):
+                    self.context_lost = self.context_lost or isinstance(each, ContextLost)
+                    self.crew.bury(each.side)
+                    self._blame(each)
             except Spoiled as spoiled:
                 self.share = False
                 for arm in self._alive():

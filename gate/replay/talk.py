@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from gate.replay.blocks import Arm
-from gate.replay.crew import ContextLost, Crew
+from gate.replay.crew import ContextLost, Crew, SideLost
 from gate.replay.job import ArmResult
-from gate.replay.looks import Token
+from gate.replay.token import Token
 
 Reply = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
 class Talk:
-    """See the module. `results` and `spent_s` (seconds by command) are the shape's own, filled in place."""
+    """See the module. `results` and `spent_s` are the shape's own, filled in place; `spent_s` adds up the seconds of
+    each command over all arms, which may have worked at the same time."""
 
     crew: Crew
     token: Token
     results: dict[Arm, ArmResult]
     spent_s: defaultdict[str, float]
+    _adding: threading.Lock = field(default_factory=threading.Lock)
 
     def alive(self) -> list[Arm]:
         """The arms that can still be measured."""
@@ -33,15 +38,43 @@ class Talk:
         reply = self._timed(arm.side, {**message, "arm": str(arm)})
         gpu_us = float(reply.get("gpu_us", 0.0))
         self.results[arm].gpu_us += gpu_us
-        self.token.gpu_us += gpu_us
+        self.token.spent(gpu_us)
         return reply if self._judged(arm, reply) else None
 
     def ask_together(self, messages: dict[Arm, Reply]) -> dict[Arm, Reply]:
-        """Commands that need no GPU, at the same time: the replies of the arms that did not fail by them."""
-        started = time.perf_counter()
+        """Commands for several arms at the same time: the replies of those that did not fail by them. Raises
+        SideLost."""
         replies = self.crew.ask_together([(arm.side, {**each, "arm": str(arm)}) for arm, each in messages.items()])
-        self.spent_s[next((each["do"] for each in messages.values()), "")] += time.perf_counter() - started
+        for (arm, message), reply in zip(messages.items(), replies, strict=True):
+            self._add(message["do"], float(reply.get("wall_s", 0.0)))
+            gpu_us = float(reply.get("gpu_us", 0.0))
+            self.results[arm].gpu_us += gpu_us
+            self.token.spent(gpu_us)
         return {arm: reply for arm, reply in zip(messages, replies, strict=True) if self._judged(arm, reply)}
+
+    def side_by_side(self, groups: Iterable[Sequence[Arm]], work: Callable[[Arm], None]) -> None:
+        """`work` for every arm: the groups at the same time, the arms of a group one after another.
+
+        No two groups may have arms of one side. Raises what `work` raises, once all groups are at their end; a worker
+        that died before anything else.
+        """
+
+        def each(group: Sequence[Arm]) -> Exception | None:
+            try:
+                for arm in group:
+                    work(arm)
+            except Exception as error:  # noqa: BLE001  raised below
+                return error
+            return None
+
+        parts = [group for group in groups if group]
+        with ThreadPoolExecutor(max(len(parts), 1)) as pool:
+            errors = [error for error in pool.map(each, parts) if error is not None]
+        lost = [error for error in errors if isinstance(error, SideLost)]
+        if lost:
+            raise SideLost.together(lost)
+        if errors:
+            raise errors[0]
 
     def drop(self) -> None:
         """Every worker forgets its arms and frees their memory."""
@@ -51,8 +84,12 @@ class Talk:
     def _timed(self, side: str, message: Reply) -> Reply:
         started = time.perf_counter()
         reply = self.crew.ask(side, message)
-        self.spent_s[message["do"]] += time.perf_counter() - started
+        self._add(message["do"], time.perf_counter() - started)
         return reply
+
+    def _add(self, command: str, seconds: float) -> None:
+        with self._adding:
+            self.spent_s[command] += seconds
 
     def _judged(self, arm: Arm, reply: Reply) -> bool:
         if reply["status"] == "ok":

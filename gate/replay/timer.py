@@ -19,7 +19,7 @@ GRAPH_BUDGET_US = 2000.0
 REPLAYS = 3
 SINGLE_REPLAYS = 3
 LEGACY_REPLAYS = 15
-EAGER_CALLS = 30
+EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 30, 7, 10_000.0
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
@@ -119,6 +119,11 @@ def visit_one_launch(device: Device, *, single: Any, replays: int = LEGACY_REPLA
     """The legacy method `cudagraph`: the median of one-launch replays after a 256 MB zero-fill; it keeps the floor."""
     times = device.timed_legacy(single, replays)
     return Visit(t_us=statistics.median(times), full_us=(), single_us=tuple(times), gpu_us=sum(times))
+
+
+def eager_calls(t_us: float) -> int:
+    """How many eager calls are timed of a kernel that takes `t_us`: a few dozen, fewer of those that take long."""
+    return min(max(round(EAGER_US / max(t_us, 1.0)), FEWEST_EAGER_CALLS), EAGER_CALLS)
 
 
 def session_floor_us(device: Device, launches: int = 512, replays: int = 5) -> float:

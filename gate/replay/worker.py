@@ -33,6 +33,8 @@ PR_SET_PDEATHSIG = 1
 # The part of the card that all lanes together may share out; one ring each is enough.
 SHARED_SHARE = 0.3
 PAGE_BYTES = 4096
+# The part of the card that may stay with workers who do not use it, over all lanes.
+IDLE_SHARE = 0.2
 # A context that has seen one of these is lost for the process: every later call fails as well.
 FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
 
@@ -43,6 +45,7 @@ class Worker:
     def __init__(self) -> None:
         self.device: Device | None = None
         self.cells: dict[str, Cell] = {}
+        self.lanes = 1
 
     @property
     def gpu(self) -> Device:
@@ -59,7 +62,7 @@ class Worker:
         return {}
 
     def hello(self, message: Reply) -> Reply:
-        self.device = open_device(message["device"])
+        self.device, self.lanes = open_device(message["device"]), int(message.get("lanes", 1))
         self.device.warm_profiler()
         facts = self.device.facts
         return {
@@ -99,6 +102,8 @@ class Worker:
         return said
 
     def pilot(self, message: Reply) -> Reply:
+        # Memory of the shape before goes back here, where nobody measures.
+        self.gpu.trim(IDLE_SHARE / self.lanes)
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
 
     def lend(self, message: Reply) -> Reply:
@@ -132,6 +137,9 @@ class Worker:
     def check(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].check()
 
+    def profile(self, message: Reply) -> Reply:
+        return self.cells[message["arm"]].profile()
+
     def visit(self, message: Reply) -> Reply:
         self.gpu.begin(message["label"])
         visit = self.cells[message["arm"]].visit(message["method"], replays=int(message["replays"]))
@@ -147,7 +155,6 @@ class Worker:
             for cell in self.cells.values():
                 cell.release()
             self.cells.clear()
-            self.gpu.trim()
         return {}
 
     def floor(self, message: Reply) -> Reply:
@@ -158,7 +165,7 @@ class Worker:
         del message
         sizes = [size for size in timer.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
         probes = timer.coldness_probe(self.gpu, sizes)
-        self.gpu.trim()
+        self.gpu.trim(IDLE_SHARE / self.lanes)
         verdict = timer.coldness_verdict(probes, self.gpu.facts.chip)
         table = [{"bytes": p.bytes, "hot_gbps": p.hot_gbps, "cold_gbps": p.cold_gbps} for p in probes]
         return {"probes": table, "verdict": verdict}
@@ -170,8 +177,8 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "adopt", "lend", "borrow", "open", "pilot", "build", "capture", "check", "visit", "finish",
-        "drop", "floor", "coldness", "canary",
+        "wake", "hello", "adopt", "lend", "borrow", "open", "pilot", "build", "capture", "check", "profile", "visit",
+        "finish", "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 

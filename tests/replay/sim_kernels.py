@@ -298,6 +298,23 @@ def own_output(case: Case, tensors: Tensors) -> Launch:
 
 
 @_kernel
+def own_output_widens(case: Case, tensors: Tensors) -> Launch:
+    """Allocates its own output, of the right dtype for the first copy only."""
+    kind = np.float64 if WIDENED else np.float32
+    own = np.zeros(tensors["out"].shape, dtype=kind)
+    WIDENED.append(1)
+
+    def launch() -> dict[str, Any]:
+        current().launch("own", lambda: own.__setitem__(..., 2.0 * tensors["x"] + 1.0), us=US)
+        return {"out": own}
+
+    return launch
+
+
+WIDENED: list[int] = []
+
+
+@_kernel
 def too_fast(case: Case, tensors: Tensors) -> Launch:
     """Says that it took less time than its bytes take."""
     return lambda: launch_work(tensors, us=0.0)
@@ -398,6 +415,7 @@ leaves = _breaks(lambda: os._exit(3))
 killed_once = _breaks(lambda: os.kill(os.getpid(), signal.SIGKILL) if _once("killed") else None)
 killed_always = _breaks(lambda: os.kill(os.getpid(), signal.SIGKILL))
 no_memory = _breaks(lambda: _raise(OutOfMemory("the card is full")))
+no_memory_once = _breaks(lambda: _raise(OutOfMemory("the card is full")) if _once("crowded") else None)
 raises = _breaks(lambda: _raise(ValueError("tile does not divide N")))
 chatty = _breaks(lambda: os.write(1, b"{not json\n"))
 

@@ -34,7 +34,7 @@ def run(adapter: Any, *, op: Op = sim_kernels.OP, copies: int = 4, laps: int = 2
     cell = Cell(device=device, adapter=adapter, op=op, case=case, seed=11)
     cell.pilot()
     cell.build(RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state="cold_hbm", budget_us=1.0))
-    findings = cell.capture()["findings"] + cell.check()["findings"]
+    findings = cell.capture()["findings"] + cell.check()["findings"] + cell.profile()["findings"]
     times = [cell.visit("graph_slope").t_us for _ in range(3)]
     findings += cell.finish(times, slope=True)["findings"]
     cell.release()
@@ -47,6 +47,11 @@ def test_an_honest_kernel_passes() -> None:
 
 def test_a_kernel_that_allocates_its_own_output_passes() -> None:
     assert run(sim_kernels.own_output) == []
+
+
+def test_an_output_of_another_dtype_in_a_later_copy_is_caught() -> None:
+    sim_kernels.WIDENED.clear()
+    assert "wrong_form" in run(sim_kernels.own_output_widens)
 
 
 @pytest.mark.parametrize(
