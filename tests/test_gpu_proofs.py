@@ -10,6 +10,7 @@ import pytest
 from gate import store
 from gate.cli import VERBS
 from gate.resources import frozen_ledgers_dir
+from tests.bench import full_gate
 from tests.bench.gpu_proofs import PROFILED, Part, everything, parts
 
 
@@ -25,6 +26,15 @@ def test_what_it_runs_exists() -> None:
             if option in part.command:
                 ops = part.command[part.command.index(option) + 1].split(",")
                 assert all((frozen_ledgers_dir() / op).is_dir() for op in ops), part.name
+
+
+def test_the_whole_gates_are_called_as_they_can_be_and_end_before_their_time() -> None:
+    named = [part for part in parts("0" * 40) if part.command[1] == full_gate.__name__]
+    assert {part.name for part in named} >= {"gate_same", "gate_seeded", "gate_real"}
+    for part in named:
+        options = full_gate.arguments(part.command[2:])
+        assert options.commit == "0" * 40
+        assert options.seconds + full_gate.OVERRUN_S < part.seconds
 
 
 def test_the_profiled_shape_is_frozen() -> None:

@@ -80,9 +80,13 @@ def parts(commit: str) -> list[Part]:
     """All proofs; `commit` is what a baseline is recorded under."""
     compiled = ("--entrypoint", "pytorch=gate.replay.providers.pytorch_compiled:{op}", "--limit", "8")
     head = ("--head", f"python={sys.executable},commit={commit}")
+
+    def whole(*more: str) -> tuple[str, ...]:
+        return bench("full_gate", *more, "--lanes", "4", "--keep", "{out}", *(("--commit", commit) if commit else ()))
+
     table = ("--seconds", "{seconds}", "--every", "8", "--out", "{out}.jsonl")
     return [
-        Part(name="engine_seeded", seconds=150, command=bench("timer_seeded")),
+        Part(name="engine_seeded", seconds=190, command=bench("timer_seeded")),
         Part(name="engine_aa", seconds=240, command=bench("timer_aa", "--sessions", "10")),
         Part(
             name="engine_kills", seconds=300, command=bench("replay_kills", "--gpu", "--kills", "50", "--shapes", "5")
@@ -98,16 +102,14 @@ def parts(commit: str) -> list[Part]:
         ),
         *(Part(name=f"baseline_{op}", seconds=200, command=gate("replay", op, *head)) for op in BASELINES),
         Part(name="profile", seconds=40, command=("-m", "gate", "profile", *PROFILED, "--out", "{out}")),
+        Part(name="gate_same", seconds=360, command=whole("--seconds", "320", "--shapes", "160")),
+        Part(name="gate_seeded", seconds=460, command=whole("--seconds", "420", "--seeded", "20", "--shapes", "110")),
         Part(
-            name="gate_same",
-            seconds=330,
-            command=bench("full_gate", "--seconds", "320", "--shapes", "160", "--keep", "{out}"),
+            name="gate_compiled",
+            seconds=220,
+            command=whole("--seconds", "180", "--shapes", "40", "--real", "--providers", "pytorch,pytorch_compiled"),
         ),
-        Part(
-            name="gate_seeded",
-            seconds=430,
-            command=bench("full_gate", "--seconds", "420", "--seeded", "20", "--shapes", "110", "--keep", "{out}"),
-        ),
+        Part(name="gate_real", seconds=640, command=whole("--seconds", "600", "--real", "--no-compare")),
         Part(name="all_gpus", seconds=110, command=bench("replay_gpus", "--shapes", "24"), alone=True),
     ]
 
