@@ -45,6 +45,8 @@ EXPERTS = (
 AS_ON_AMD = (
     case_for("preshuffle_gemm", "bf16", M=2, N=24, K=1400),
     case_for("batched_gemm", "int8", B=3, M=2, N=24, K=2100),
+    # In tiles of many rows, the last one short.
+    case_for("blockscale_preshuffle_gemm", "fp8", M=513, N=136, K=272),
 )
 
 

@@ -78,3 +78,13 @@ def test_the_parts_of_k_fill_the_gpu(bench: Bench) -> None:
     assert tiles.tiles_for(1, width=2, narrow=False)[0]["BM"] == 16
     assert {tile["NATIVE"] for tile in tiles.tiles_for(8, width=1, narrow=True)} == {False, True}
     assert {tile["NATIVE"] for tile in tiles.tiles_for(8, width=1, narrow=False)} == {False}
+
+
+def test_on_cdna_scales_by_group_take_no_tile_whose_two_sums_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "on_amd", lambda: True)
+    wide = [(tile["BM"], tile["BN"]) for tile in tiles.tiles_for(4096, width=1, narrow=False)]
+    grouped = [(tile["BM"], tile["BN"]) for tile in tiles.tiles_for(4096, width=1, narrow=False, grouped=True)]
+    assert (256, 256) in wide and max(rows * columns for rows, columns in grouped) == 128 * 256
+    for rows in (1, 512):
+        one = tiles.tiles_for(rows, width=1, narrow=False)
+        assert tiles.tiles_for(rows, width=1, narrow=False, grouped=True) == one

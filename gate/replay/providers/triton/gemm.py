@@ -52,7 +52,8 @@ def _sizes(case: Case) -> tuple[int, int, int, int]:
 def _configs(case: Case, a: str, b: str) -> list[Config]:
     batch, m, n, k = _sizes(case)
     limits = {"BK": 128} if "blocks" in b else {}
-    found = tiles.split_configs(m, n, k, width=2 if a == "plain" else 1, narrow=b == "mx4", batch=batch, **limits)
+    width, narrow, grouped = 2 if a == "plain" else 1, b == "mx4", a == "grouped"
+    found = tiles.split_configs(m, n, k, width=width, narrow=narrow, grouped=grouped, batch=batch, **limits)
     if case.op_type == "gemm" and tiles.bulk_copies() and m > BULK_FROM_ROWS and n % 8 == 0 and k % 8 == 0:
         found += tiles.bulk_tiles(m)
     return found

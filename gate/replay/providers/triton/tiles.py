@@ -29,6 +29,8 @@ AMD: dict[str, tuple[Tile, ...]] = {
     "some": ((128, 128, 128, 4, 2), (64, 64, 256, 4, 2), (64, 128, 128, 4, 2), (128, 256, 128, 8, 2)),
     "many": ((256, 256, 128, 8, 2), (256, 128, 128, 8, 2), (128, 128, 128, 4, 2), (128, 64, 128, 4, 2)),
 }
+# Scales by group are applied to each step's own product: of 256 by 256 it would not fit into registers beside the sum.
+AMD_GROUPED: dict[str, tuple[Tile, ...]] = {**AMD, "many": ((128, 256, 128, 8, 2), *AMD["many"][1:])}
 # Decoding takes registers: tiles of 4-bit weights are smaller, and BK counts their values.
 NVIDIA_MX: dict[str, tuple[Tile, ...]] = {
     "few": ((0, 64, 128, 4, 4), (0, 128, 128, 4, 3), (0, 64, 256, 4, 3)),
@@ -67,9 +69,10 @@ def rows_class(m: int) -> str:
     return "few" if m <= FEW_ROWS else "some" if m <= SOME_ROWS else "many"
 
 
-def tiles_for(m: int, *, width: int, narrow: bool) -> list[Config]:
-    """Tiles for m rows of elements of `width` bytes; `narrow` for 4-bit weights."""
-    table = (AMD_MX if narrow else AMD) if on_amd() else (NVIDIA_MX if narrow else NVIDIA)
+def tiles_for(m: int, *, width: int, narrow: bool, grouped: bool = False) -> list[Config]:
+    """Tiles for m rows of elements of `width` bytes; `narrow` for 4-bit weights, `grouped` for scales by group of K."""
+    amd, nvidia = (AMD_MX, NVIDIA_MX) if narrow else (AMD_GROUPED if grouped else AMD, NVIDIA)
+    table = amd if on_amd() else nvidia
     least = max(16, min(FEW_ROWS, int(triton.next_power_of_2(m))))
     return [
         {
@@ -106,10 +109,12 @@ def bulk_copies() -> bool:
     return not on_amd() and torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 9
 
 
-def split_configs(m: int, n: int, k: int, *, width: int, narrow: bool, batch: int = 1, **limits: int) -> list[Config]:
-    """Tiles with the parts of K that fit them; `limits` cap a tile's sizes by name."""
+def split_configs(
+    m: int, n: int, k: int, *, width: int, narrow: bool, grouped: bool = False, batch: int = 1, **limits: int
+) -> list[Config]:
+    """Tiles with the parts of K that fit them; `limits` cap a tile's sizes by name, the rest as for `tiles_for`."""
     found: list[Any] = []
-    for tile in tiles_for(m, width=width, narrow=narrow):
+    for tile in tiles_for(m, width=width, narrow=narrow, grouped=grouped):
         capped = {**tile, **{name: min(tile[name], most) for name, most in limits.items()}}
         found += [{**capped, "split": parts} for parts in parts_for(capped, m=m, n=n, k=k, batch=batch)]
     return [config for index, config in enumerate(found) if config not in found[:index]]
