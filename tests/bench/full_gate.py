@@ -116,7 +116,7 @@ def simulated(folder: Path, options: argparse.Namespace) -> Plan:
 
 def seed_shapes(plan: Plan, count: int, *, slower: float, until: float, rng: random.Random) -> None:
     """Turns the dial of `count` random shapes to about `slower`; those below 1 us, or that do not run, are passed."""
-    side = Side("calibrate")
+    side = Side("calibrate").hello()
     order = rng.sample(plan.shapes, len(plan.shapes))
     try:
         while order and len(plan.dials) < count and time.monotonic() < until:

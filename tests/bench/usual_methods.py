@@ -30,14 +30,18 @@ RING_US = 200.0
 
 
 class Side:
-    """A bench worker with one shape open."""
+    """A bench worker with one shape open. It ends with the thread that made it."""
 
     def __init__(self, name: str) -> None:
         log = Path(tempfile.gettempdir()) / "full-gate" / f"{name}.log"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, str(ROOT / "tests/bench/dialled_worker.py")]
         self.link = Link(name=name, command=command, environment=environment, log=log)
-        self.chip = Chip(**self.ask("hello", device="gpu")["chip"])
+
+    def hello(self, device: str = "gpu") -> Side:
+        """Waits until it answers."""
+        self.chip = Chip(**self.ask("hello", device=device)["chip"])
+        return self
 
     def ask(self, do: str, **more: Any) -> dict[str, Any]:
         reply = self.link.ask({"do": do, "arm": "a", **more}, timeout_s=WORKER_LIMIT_S)
@@ -176,8 +180,9 @@ def tell(found: Compared) -> None:
 
 def run(shapes: Sequence[Shape], dials: Mapping[str, int], *, real: bool, seconds: float, rng: random.Random) -> None:
     """Starts both sides, compares for so many seconds from then on, and prints."""
+    sides = {name: Side(f"usual-{name}") for name in SIDES}
     with ThreadPoolExecutor(len(SIDES)) as pool:
-        sides = dict(zip(SIDES, pool.map(lambda name: Side(f"usual-{name}"), SIDES), strict=True))
+        list(pool.map(Side.hello, sides.values()))
     entrypoint, until = REAL if real else DIALLED, time.monotonic() + seconds
     tell(compare(sides, in_turn(shapes, dials, rng), dials, entrypoint=entrypoint, until=until))
     for side in sides.values():

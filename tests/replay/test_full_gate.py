@@ -116,6 +116,23 @@ def test_the_comparison_keeps_to_its_time_and_to_what_it_has_when_a_worker_dies(
     assert list(found.refused) == ["rmsnorm, and none after it: it was killed"]
 
 
+def test_both_sides_are_workers_that_outlive_their_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = usual_methods.Side.ask
+
+    def ask(self: usual_methods.Side, do: str, **more: Any) -> dict[str, Any]:
+        more |= {"hello": {"device": f"sim:{SIM}"}, "open": {"op": "tests.replay.sim_kernels:OP"}}.get(do, {})
+        # The methods themselves need torch; the time that a dial's command reads will do.
+        usual = do in usual_methods.METHODS
+        return {**plain(self, "dial" if usual else do, **({"rounds": 0} if usual else more)), "gpu_ms": 1.0}
+
+    monkeypatch.setattr(usual_methods.Side, "ask", ask)
+    monkeypatch.setattr(usual_methods, "REAL", "tests.replay.sim_kernels:good")
+    usual_methods.run(SHAPES, {}, real=True, seconds=60, rng=random.Random(1))
+    assert "two arms, 6 shapes of the same run" in capsys.readouterr().out
+
+
 def test_seeded_and_other_shapes_come_in_turn() -> None:
     dials = {shape.shape_id: 1 for shape in SHAPES[:2]}
     order = usual_methods.in_turn(SHAPES, dials, random.Random(1))
