@@ -14,8 +14,9 @@ import msgspec
 from gate import store
 from gate.commands import judge_files
 from gate.commands.timed_run import BASE_ROWS, HEAD_ROWS
-from gate.history import append
-from gate.model.history import Row, Run
+from gate.history import append, decoding
+from gate.history.block import Block
+from gate.model.history import Run
 from gate.model.problem import Problem, UnusableInput
 
 # From this many runs on, starting processes costs less than it saves.
@@ -48,19 +49,17 @@ def sides_of(source: Path) -> dict[str, list[Path]]:
     return {side: files for side, files in found.items() if files}
 
 
-def read(source: Path) -> tuple[dict[str, list[Row]], datetime]:
+def read(source: Path) -> tuple[dict[str, list[Block]], datetime]:
     """The rows of a run, and when the newest of its files was written. Raises UnusableInput for any refused row."""
     sides = sides_of(source) if source.exists() else {}
     if "head" not in sides:
         what = f"no {store.RESULTS_FILE}" if source.is_dir() else "no such file or folder"
         raise UnusableInput(Problem(what=what, file=str(source), fix="give the folder of a run, or a results file"))
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[Block]] = {}
     problems: list[Problem] = []
     for side, files in sides.items():
-        for file in files:
-            found, refused = store.decode_bulk(file, Row)
-            rows.setdefault(side, []).extend(found)
-            problems += refused
+        rows[side], refused = decoding.read(files)
+        problems += refused
     if problems:
         raise UnusableInput(*problems)
     if not rows["head"]:
@@ -78,15 +77,28 @@ def add_all(jobs: Sequence[Job]) -> Iterator[Addition]:
                 have[outcome.added.run.key] = outcome.added.run
             yield outcome
         return
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
-        yield from pool.map(_add, jobs, [have] * len(jobs))
+    # Loaded before the processes start, so that each need not load it; what is known goes to each of them once.
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
+
+    workers = os.cpu_count() or 1
+    with ProcessPoolExecutor(workers, get_context("fork"), initializer=_HAVE.update, initargs=(have,)) as pool:
+        yield from pool.map(_add_unknown, jobs, chunksize=4)
+
+
+# The runs that the store holds, in a process that adds some of many.
+_HAVE: dict[str, Run] = {}
+
+
+def _add_unknown(job: Job) -> Addition:
+    return _add(job, _HAVE)
 
 
 def _add(job: Job, have: Mapping[str, Run]) -> Addition:
     try:
         rows, written = read(job.source)
         at = job.at or written
-        name = job.name or ", ".join(sorted({row.run_id for row in rows["head"]})[:4])
+        name = job.name or ", ".join(sorted({name for block in rows["head"] for name in block.values("run_id")})[:4])
         return Addition(source=job.source, added=append.add(rows, store=job.store, name=name, at=at, have=have))
     except UnusableInput as error:
         return Addition(source=job.source, problems=error.problems)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from gate.history import files, table
-from gate.model.history import Row, Run
+from gate.history.block import Rows, blocks
+from gate.model.history import Run
 from gate.model.problem import Problem, UnusableInput
 
 
@@ -25,20 +26,21 @@ def known(store: Path) -> dict[str, Run]:
     return files.listing(store).runs if store.is_dir() else {}
 
 
-def add(sides: Mapping[str, Sequence[Row]], *, store: Path, name: str, at: datetime, have: Mapping[str, Run]) -> Added:
+def add(sides: Mapping[str, Rows], *, store: Path, name: str, at: datetime, have: Mapping[str, Run]) -> Added:
     """Writes the rows of one run as one file for its architecture and month; rows of a run in `have` are left.
 
     `sides` holds the rows of head and base, `at` when they were measured (UTC). Raises UnusableInput where the file
     cannot be written.
     """
-    key = table.key_of(sides)
+    parts = {side: list(blocks(rows)) for side, rows in sides.items()}
+    key = table.key_of(parts)
     if key in have:
         return Added(run=have[key], file=None)
-    run = Run(key=key, name=name, at=at, rows=sum(map(len, sides.values())))
-    archs = sorted({row.arch for rows in sides.values() for row in rows if row.arch})
+    run = Run(key=key, name=name, at=at, rows=sum(block.n for found in parts.values() for block in found))
+    archs = sorted({arch for found in parts.values() for block in found for arch in block.values("arch") if arch})
     folder = store / table.folder_of("+".join(archs), f"{at:%Y-%m}")
     path = folder / f"{at:%Y%m%dT%H%M%S}-{key[:16]}{files.SUFFIX}"
-    made = table.with_runs(table.columns(sides, key=key, at=at), [run])
+    made = table.with_runs(table.columns(parts, key=key, at=at), [run])
     files.write(path, made.to_batches(), schema=made.schema)
     return Added(run=run, file=path)
 

@@ -6,17 +6,19 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from gate.history.table import META, SCHEMA, Meta
+from gate.history.table import CHOSEN_BY, META, SCHEMA, Meta
 from gate.model.history import Run
 from gate.model.problem import Problem, UnusableInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 SUFFIX = ".parquet"
 # Beside each file, in the form of sha256sum, so that `sha256sum -c` reads it too.
@@ -50,13 +52,11 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 def need() -> None:
     """Raises UnusableInput where the packages of the history are not installed."""
-    try:
-        import duckdb  # noqa: F401
-        import pyarrow  # noqa: F401
-        import ruptures  # noqa: F401
-    except ImportError as error:
-        fix = "pip install 'flydsl-gate[history]'"
-        raise UnusableInput(Problem(what=f"the history needs {error.name}", file="", fix=fix)) from None
+    # Found and not imported: an import takes longer than to add a run, and no verb needs all of them.
+    for name in ("duckdb", "pyarrow", "ruptures"):
+        if find_spec(name) is None:
+            fix = "pip install 'flydsl-gate[history]'"
+            raise UnusableInput(Problem(what=f"the history needs {name}", file="", fix=fix))
 
 
 def listing(store: Path) -> Listing:
@@ -159,14 +159,33 @@ def _first_line(error: Exception) -> str:
 def write(path: Path, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -> None:
     """Writes one file whole, a row group for each batch or so. Raises UnusableInput where it cannot."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def fill(name: str) -> None:
-        with pq.ParquetWriter(name, schema, compression="zstd", write_page_checksum=True) as writer:
+        with _writer(name, schema) as writer:
             for group in _grouped(batches):
                 writer.write_table(pa.Table.from_batches(group).cast(schema), row_group_size=GROUP_ROWS)
+            writer.add_key_value_metadata(schema.metadata)
 
     whole(path, fill)
+
+
+def _writer(name: str, schema: pa.Schema) -> pq.ParquetWriter:
+    """Times are hardly ever equal and get no dictionary; statistics are of columns that rows are chosen by.
+
+    A column that is a dictionary in memory, as one value for all rows is, is a plain one in the file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        name,
+        schema,
+        compression={one.name: "none" if pa.types.is_dictionary(one.type) else "zstd" for one in schema},
+        use_dictionary=[one.name for one in schema if not pa.types.is_floating(one.type)],
+        write_statistics=[one.name for one in schema if one.name in CHOSEN_BY],
+        write_page_checksum=True,
+        store_schema=False,
+    )
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -1,0 +1,114 @@
+"""Knows how the result rows of a run are read fast: what they have in common is compared, not read again by row.
+
+The contract of a row is `gate.model.history.Row`, decoded by `gate.store.decode_bulk`. The fast way accepts only what
+that one accepts; whatever it does not accept is read again that way, which names each refused line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+
+from gate import store
+from gate.history.block import FIELDS, Block, args_text, block, blocks
+from gate.model.history import Row
+from gate.model.problem import Problem, UnusableInput
+
+CHUNK_BYTES = 1 << 23
+# Rows that differ from the others make one piece of this size slower, not the run.
+PIECE_BYTES = 1 << 15
+SAMPLES = 8
+_KINDS: dict[str, Any] = {**get_type_hints(Row), "args": msgspec.Raw}
+_NULL: dict[str, Any] = {"args": msgspec.Raw(b"null")}
+_REQUIRED = frozenset(one.name for one in msgspec.structs.fields(Row) if one.required)
+_REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decoder = msgspec.json.Decoder(Row)
+
+
+def read(files: Sequence[Path]) -> tuple[list[Block], list[Problem]]:
+    """The rows of some files, and a problem for each refused line. Raises UnusableInput for a file without access."""
+    try:
+        return [one for chunk in _chunks(files) for one in _read(chunk)], []
+    except (*_REFUSED, OSError, UnusableInput):
+        pass
+    found: list[Block] = []
+    problems: list[Problem] = []
+    for file in files:
+        rows, refused = store.decode_bulk(file, Row)
+        found += blocks(rows)
+        problems += refused
+    return found, problems
+
+
+def _chunks(files: Sequence[Path]) -> Iterator[bytes]:
+    """The files in pieces of whole lines, small ones together."""
+    kept: list[bytes] = []
+    for path in files:
+        with store.regular(path).open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                kept.append(chunk + file.readline())
+                if sum(map(len, kept)) >= CHUNK_BYTES:
+                    yield b"\n".join(kept)
+                    kept = []
+    if kept:
+        yield b"\n".join(kept)
+
+
+def _read(chunk: bytes) -> Iterator[Block]:
+    """The rows of whole lines. Raises msgspec.DecodeError or the like for a line that is refused."""
+    same = _shared(chunk)
+    decoder = _strict(same)
+    alike: list[Any] = []
+    others: list[Row] = []
+    for piece in _pieces(chunk):
+        try:
+            alike += decoder.decode_lines(piece)
+        except msgspec.ValidationError:
+            others += _decoder.decode_lines(piece)
+    if alike:
+        names = [name for name in FIELDS if name not in same and name != "args"]
+        yield block(alike, same, names, args=[] if "args" in same else _args(alike))
+    yield from blocks(others)
+
+
+def _args(rows: Sequence[Any]) -> list[bytes | None]:
+    return list(map(args_text, map(bytes, map(attrgetter("args"), rows))))
+
+
+def _pieces(chunk: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(chunk):
+        end = chunk.find(b"\n", start + PIECE_BYTES) + 1 or len(chunk)
+        yield chunk[start:end]
+        start = end
+
+
+def _shared(chunk: bytes) -> dict[str, str | None]:
+    """The strings and nulls that lines from all over the chunk share, by field."""
+    rows = []
+    for sample in range(SAMPLES):
+        start = chunk.rfind(b"\n", 0, len(chunk) * sample // SAMPLES + 1) + 1
+        end = chunk.find(b"\n", start) + 1 or len(chunk)
+        rows += _decoder.decode_lines(chunk[start:end])
+    found: dict[str, str | None] = {}
+    for name in FIELDS if rows else ():
+        first = getattr(rows[0], name)
+        if (first is None or isinstance(first, str)) and all(getattr(row, name) == first for row in rows):
+            found[name] = first
+    return found
+
+
+def _strict(same: Mapping[str, str | None]) -> msgspec.json.Decoder[Any]:
+    """Decodes a Row of which the fields in `same` must have that value, and whose `args` stay text."""
+    fields: list[Any] = []
+    for name, kind in _KINDS.items():
+        value = same.get(name)
+        expected = Literal[value] if value is not None else None if name in same else kind
+        # A field that may be left out is null then, so that one which has a value must be there.
+        needed = name in _REQUIRED or value is not None
+        fields.append((name, expected) if needed else (name, expected, _NULL.get(name)))
+    return msgspec.json.Decoder(msgspec.defstruct("Alike", fields, kw_only=True, gc=False))
