@@ -1,4 +1,4 @@
-"""AITER's compiled attention: flash attention for whole sequences, and decoding over a paged or a latent cache."""
+"""AITER's compiled attention: flash attention for whole sequences, and decoding over a paged cache."""
 
 from __future__ import annotations
 
@@ -110,43 +110,5 @@ def pa_decode(case: Case, tensors: Tensors) -> Launch:
         v_scale=tensors["value_scale"],
         fp8_out_scale=None,
         partition_size=PARTITION,
-    )
-    return writes(made)
-
-
-def _latent(case: Case) -> str | None:
-    heads = case.dim("heads")
-    if heads not in (8, 16, 32, 64, 128):
-        return f"heads = {heads}: AITER's latent decode is built for 8, 16, 32, 64 and 128"
-    return None
-
-
-@aiter_kernel(
-    op="mla_decode",
-    provider="aiter",
-    dtypes=("bf16", "fp8"),
-    when=_latent,
-    includes_allocation=True,
-    detail="aiter.mla.mla_decode_fwd without a work list: assembly kernel by heads and dtype, Triton reduction; it "
-    "allocates its partial results",
-)
-def mla_decode(case: Case, tensors: Tensors) -> Launch:
-    import torch
-
-    q, batch = tensors["q"], case.dim("batch")
-    one = torch.ones(1, dtype=torch.float32, device=q.device)
-    made = call(
-        "aiter.mla:mla_decode_fwd",
-        q=q,
-        kv_buffer=tensors["cache"],
-        o=tensors["out"],
-        qo_indptr=torch.arange(batch + 1, dtype=torch.int32, device=q.device),
-        kv_indptr=tensors["kv_indptr"],
-        kv_indices=tensors["kv_indices"],
-        kv_last_page_lens=torch.ones(batch, dtype=torch.int32, device=q.device),
-        max_seqlen_q=1,
-        sm_scale=scale_of(case),
-        q_scale=one if case.dtype == "fp8" else None,
-        kv_scale=one if case.dtype == "fp8" else None,
     )
     return writes(made)
