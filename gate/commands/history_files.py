@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 
@@ -69,12 +71,13 @@ def read(source: Path) -> tuple[dict[str, list[Block]], datetime]:
 
 def add_all(jobs: Sequence[Job]) -> Iterator[Addition]:
     """Adds each run or none of its rows, in the order given; runs that the store has already are left."""
-    have = append.known(jobs[0].store)
+    have = append.Known(jobs[0].store)
     if len(jobs) < MANY or (os.cpu_count() or 1) < 2:
+        new: dict[str, Run] = {}
         for job in jobs:
-            outcome = _add(job, have)
+            outcome = _add(job, ChainMap(new, cast(Any, have)))
             if outcome.added is not None:
-                have[outcome.added.run.key] = outcome.added.run
+                new[outcome.added.run.key] = outcome.added.run
             yield outcome
         return
     # Loaded before the processes start, so that each need not load it; what is known goes to each of them once.
@@ -82,16 +85,16 @@ def add_all(jobs: Sequence[Job]) -> Iterator[Addition]:
     import pyarrow.parquet  # noqa: F401
 
     workers = os.cpu_count() or 1
-    with ProcessPoolExecutor(workers, get_context("fork"), initializer=_HAVE.update, initargs=(have,)) as pool:
+    with ProcessPoolExecutor(workers, get_context("fork"), initializer=_HAVE.append, initargs=(have,)) as pool:
         yield from pool.map(_add_unknown, jobs, chunksize=4)
 
 
 # The runs that the store holds, in a process that adds some of many.
-_HAVE: dict[str, Run] = {}
+_HAVE: list[Mapping[str, Run]] = []
 
 
 def _add_unknown(job: Job) -> Addition:
-    return _add(job, _HAVE)
+    return _add(job, _HAVE[0])
 
 
 def _add(job: Job, have: Mapping[str, Run]) -> Addition:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from gate.history.block import Rows, blocks
 from gate.model.history import Run
 from gate.model.problem import Problem, UnusableInput
 
+# So many digits of its key name the file of a run.
+KEY_DIGITS = 16
+_OF_ONE_RUN = re.compile(rf"\d{{8}}T\d{{6}}-([0-9a-f]{{{KEY_DIGITS}}}){re.escape(files.SUFFIX)}")
+
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
     """What came of adding one run: the file, or None where the store has these rows already."""
@@ -21,9 +26,43 @@ class Added(msgspec.Struct, frozen=True, kw_only=True):
     file: Path | None
 
 
+class Known(Mapping[str, Run]):
+    """The runs that a store holds, by key; none where there is no store yet.
+
+    The file of a single run is named by its key, and opened only where that key is asked for.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._runs: dict[str, Run] = {}
+        self._named: dict[str, list[Path]] = {}
+        for path in files.paths(store):
+            if (name := _OF_ONE_RUN.fullmatch(path.name)) is not None:
+                self._named.setdefault(name[1], []).append(path)
+            else:
+                self._open([path])
+
+    def _open(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            found = files.read_footer(path)
+            if not isinstance(found, Problem):
+                self._runs |= {run.key: run for run in found.runs}
+
+    def __getitem__(self, key: str) -> Run:
+        self._open(self._named.pop(key[:KEY_DIGITS], ()))
+        return self._runs[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self._open(path for paths in self._named.values() for path in paths)
+        self._named.clear()
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def known(store: Path) -> dict[str, Run]:
     """The runs that the store holds; none where there is no store yet."""
-    return files.listing(store).runs if store.is_dir() else {}
+    return dict(Known(store))
 
 
 def add(sides: Mapping[str, Rows], *, store: Path, name: str, at: datetime, have: Mapping[str, Run]) -> Added:
@@ -39,7 +78,7 @@ def add(sides: Mapping[str, Rows], *, store: Path, name: str, at: datetime, have
     run = Run(key=key, name=name, at=at, rows=sum(block.n for found in parts.values() for block in found))
     archs = sorted({arch for found in parts.values() for block in found for arch in block.values("arch") if arch})
     folder = store / table.folder_of("+".join(archs), f"{at:%Y-%m}")
-    path = folder / f"{at:%Y%m%dT%H%M%S}-{key[:16]}{files.SUFFIX}"
+    path = folder / f"{at:%Y%m%dT%H%M%S}-{key[:KEY_DIGITS]}{files.SUFFIX}"
     made = table.with_runs(table.columns(parts, key=key, at=at), [run])
     files.write(path, made.to_batches(), schema=made.schema)
     return Added(run=run, file=path)

@@ -57,24 +57,22 @@ def blocks(rows: Rows) -> Iterator[Block]:
     """Rows as blocks; blocks as they are."""
     plain = [one for one in rows if isinstance(one, Row)]
     if plain:
-        args = [None if row.args is None else _encode(row.args) for row in plain]
-        yield block(plain, {}, (name for name in FIELDS if name != "args"), args=args)
+        columns = {name: list(map(attrgetter(name), plain)) for name in FIELDS}
+        columns["args"] = [None if args is None else _encode(args) for args in columns["args"]]
+        yield block(columns, {}, len(plain))
     yield from (one for one in rows if isinstance(one, Block))
 
 
-def block(rows: Sequence[Any], same: Mapping[str, Any], names: Iterable[str], *, args: Sequence[bytes | None]) -> Block:
-    """Rows, of which `same` is known of all, as a block: `names` are the other fields, `args` their JSON texts."""
+def block(columns: Mapping[str, Sequence[Any]], same: Mapping[str, Any], count: int) -> Block:
+    """`count` rows: those in `same` are known to have that value in every row, the other fields are in `columns`."""
     shared, each = dict(same), dict[str, Sequence[Any]]()
-    columns: dict[str, Sequence[Any]] = {name: list(map(attrgetter(name), rows)) for name in names}
-    if "args" not in same:
-        columns["args"] = args
     for name, values in columns.items():
         first = values[0]
-        if (first is None or name not in NUMBERS) and values.count(first) == len(values):
+        if (first is None or name not in NUMBERS) and values.count(first) == count:
             shared[name] = first
         else:
             each[name] = values
-    return Block(n=len(rows), same=shared, each=each)
+    return Block(n=count, same=shared, each=each)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -6,7 +6,8 @@ that one accepts; whatever it does not accept is read again that way, which name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -18,7 +19,7 @@ from gate.history.block import FIELDS, Block, args_text, block, blocks
 from gate.model.history import Row
 from gate.model.problem import Problem, UnusableInput
 
-CHUNK_BYTES = 1 << 23
+CHUNK_BYTES = 1 << 20
 # Rows that differ from the others make one piece of this size slower, not the run.
 PIECE_BYTES = 1 << 15
 SAMPLES = 8
@@ -27,6 +28,8 @@ _NULL: dict[str, Any] = {"args": msgspec.Raw(b"null")}
 _REQUIRED = frozenset(one.name for one in msgspec.structs.fields(Row) if one.required)
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decoder = msgspec.json.Decoder(Row)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_args_of = attrgetter("args")
 
 
 def read(files: Sequence[Path]) -> tuple[list[Block], list[Problem]]:
@@ -60,23 +63,28 @@ def _chunks(files: Sequence[Path]) -> Iterator[bytes]:
 
 def _read(chunk: bytes) -> Iterator[Block]:
     """The rows of whole lines. Raises msgspec.DecodeError or the like for a line that is refused."""
-    same = _shared(chunk)
-    decoder = _strict(same)
-    alike: list[Any] = []
+    same, order = _shared(chunk)
+    decode = _strict(tuple(same.items()), order).decode_lines
+    columns: dict[str, list[Any]] = {name: [] for name in FIELDS if name not in same}
+    fill = [(attrgetter(name), columns[name]) for name in columns if name != "args"]
+    args = columns.get("args")
+    count = 0
     others: list[Row] = []
     for piece in _pieces(chunk):
         try:
-            alike += decoder.decode_lines(piece)
+            rows = decode(piece)
         except msgspec.ValidationError:
             others += _decoder.decode_lines(piece)
-    if alike:
-        names = [name for name in FIELDS if name not in same and name != "args"]
-        yield block(alike, same, names, args=[] if "args" in same else _args(alike))
+            continue
+        # Taken apart piece by piece, while the rows are in the processor's cache.
+        count += len(rows)
+        for get, column in fill:
+            column.extend(map(get, rows))
+        if args is not None:
+            args.extend(map(args_text, map(bytes, map(_args_of, rows))))
+    if count:
+        yield block(columns, same, count)
     yield from blocks(others)
-
-
-def _args(rows: Sequence[Any]) -> list[bytes | None]:
-    return list(map(args_text, map(bytes, map(attrgetter("args"), rows))))
 
 
 def _pieces(chunk: bytes) -> Iterator[bytes]:
@@ -87,27 +95,32 @@ def _pieces(chunk: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _shared(chunk: bytes) -> dict[str, str | None]:
-    """The strings and nulls that lines from all over the chunk share, by field."""
-    rows = []
-    for sample in range(SAMPLES):
-        start = chunk.rfind(b"\n", 0, len(chunk) * sample // SAMPLES + 1) + 1
-        end = chunk.find(b"\n", start) + 1 or len(chunk)
-        rows += _decoder.decode_lines(chunk[start:end])
+def _shared(chunk: bytes) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """The strings and nulls that lines from all over the chunk share, and the order of the first line's fields."""
+    starts = [chunk.rfind(b"\n", 0, len(chunk) * sample // SAMPLES + 1) + 1 for sample in range(SAMPLES)]
+    lines = [chunk[start : chunk.find(b"\n", start) + 1 or len(chunk)] for start in starts]
+    rows = _decoder.decode_lines(b"\n".join(lines))
+    if not rows:
+        return {}, FIELDS
     found: dict[str, str | None] = {}
-    for name in FIELDS if rows else ():
+    for name in FIELDS:
         first = getattr(rows[0], name)
         if (first is None or isinstance(first, str)) and all(getattr(row, name) == first for row in rows):
             found[name] = first
-    return found
+    return found, tuple(_fields.decode_lines(b"\n".join(lines))[0])
 
 
-def _strict(same: Mapping[str, str | None]) -> msgspec.json.Decoder[Any]:
-    """Decodes a Row of which the fields in `same` must have that value, and whose `args` stay text."""
+@lru_cache(maxsize=16)
+def _strict(same: tuple[tuple[str, str | None], ...], order: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Decodes a Row of which the fields in `same` must have that value, and whose `args` stay text.
+
+    Fields that come in `order` are found without a search.
+    """
+    known = dict(same)
     fields: list[Any] = []
-    for name, kind in _KINDS.items():
-        value = same.get(name)
-        expected = Literal[value] if value is not None else None if name in same else kind
+    for name in dict.fromkeys((*(name for name in order if name in _KINDS), *FIELDS)):
+        value = known.get(name)
+        expected = Literal[value] if value is not None else None if name in known else _KINDS[name]
         # A field that may be left out is null then, so that one which has a value must be there.
         needed = name in _REQUIRED or value is not None
         fields.append((name, expected) if needed else (name, expected, _NULL.get(name)))

@@ -66,8 +66,8 @@ def listing(store: Path) -> Listing:
         raise UnusableInput(Problem(what="no history in this folder", file=str(store), fix=fix))
     found: list[StoredFile] = []
     problems: list[Problem] = []
-    for path in sorted(store.glob(f"*/*/[!.]*{SUFFIX}")):
-        one = _read_footer(path)
+    for path in paths(store):
+        one = read_footer(path)
         if isinstance(one, Problem):
             problems.append(one)
         else:
@@ -88,7 +88,13 @@ def listing(store: Path) -> Listing:
     return Listing(files=kept, problems=tuple(problems), superseded=left)
 
 
-def _read_footer(path: Path) -> StoredFile | Problem:
+def paths(store: Path) -> list[Path]:
+    """Where the files of the store lie, in order."""
+    return sorted(store.glob(f"*/*/[!.]*{SUFFIX}"))
+
+
+def read_footer(path: Path) -> StoredFile | Problem:
+    """What a file says of itself, or what is wrong with it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
