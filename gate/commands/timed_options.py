@@ -10,12 +10,13 @@ import click
 
 from gate.commands.amounts import BUDGET_US, WATCHDOG, Amount
 from gate.model.problem import Problem, WrongUsage
+from gate.replay.job import MOST_LANES
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 DEFAULTS: dict[str, Any] = {
     "head": None, "control": None, "candidate": None, "providers": (), "stages": (), "limit": None, "shapes_from": (),
-    "shard": None, "plan": None, "op_from": None, "gpus": "all", "lanes": 2, "budget_us": 2000.0, "seed": None,
+    "shard": None, "plan": None, "op_from": None, "gpus": "all", "lanes": 4, "budget_us": 2000.0, "seed": None,
     "watchdog": 1.0, "drift": 0.03, "minutes": None, "simulate": None, "code": True, "publish": False, "repo": None,
     "pr": None, "sha": None,
 }  # fmt: skip
@@ -36,7 +37,7 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--plan", type=FILE, help="The plan of 'gate shard plan'; without it --shard makes the same."),
         click.option("--op-from", metavar="MODULE:ATTR", help="Where the op is defined, if not in this package."),
         click.option("--gpus", default=default["gpus"], show_default=True, help="all, a number, or indices like 0,2."),
-        click.option("--lanes", type=click.IntRange(1, 4), default=default["lanes"], show_default=True,
+        click.option("--lanes", type=click.IntRange(1, MOST_LANES), default=default["lanes"], show_default=True,
                      help="Shapes in work per GPU."),
         click.option("--budget-us", type=BUDGET_US, default=default["budget_us"], show_default=True,
                      help="Device work of one graph."),

@@ -83,7 +83,6 @@ class _Shared:
     journal: Journal
     step: Callable[[str], None]
     session: Session
-    ready: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
     roomy: bool = False
     postponed: list[tuple[Machine, Job]] = field(default_factory=list)
     halt: threading.Event = field(default_factory=threading.Event)
@@ -92,7 +91,6 @@ class _Shared:
 
     def all_of(self, places: Sequence[tuple[Machine, str, Waiting]]) -> None:
         """Runs the lanes to their end."""
-        self.ready = threading.Barrier(max(len(places), 1))
         lanes = [threading.Thread(target=self.lane, args=place, daemon=True) for place in places]
         for lane in lanes:
             lane.start()
@@ -121,7 +119,6 @@ class _Shared:
     def _fail(self, error: BaseException) -> None:
         self.fault = self.fault or error
         self.halt.set()
-        self.ready.abort()
 
     def _serve(self, crew: Crew, machine: Machine, waiting: Waiting) -> None:
         prepared, process = False, None
@@ -146,14 +143,9 @@ class _Shared:
     def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
         sides = list(dict.fromkeys(target.arm.side for target in job.targets))
-        together = False
         for attempt in range(watch.START_TRIES):
             try:
-                crew.start(sides)
-                if not together:
-                    # Nobody measures while another lane still creates its GPU contexts.
-                    self.ready.wait()
-                    together = True
+                crew.start(sides, hold=machine.token.share)
                 with machine.token.hold():
                     watch.self_test(crew, machine, sides[0])
                 return
