@@ -86,3 +86,12 @@ def test_packed_experts_take_tiles_whose_scales_do_not_overlap(
         found, constants = launches_of("moe_gemm", dtype, {**EXPERTS, **args}, None)
         assert (constants["BM"], constants["use_nt"]) == (block, streamed)
         assert [part.values["use_nt"] for part in found] == [streamed, True]
+
+
+def test_packed_experts_of_checkouts_up_to_july_2026_run_the_kernels_of_then(tmp_path: Path) -> None:
+    found, constants = launches_of("moe_gemm", "mixed_a8w4", EXPERTS, tmp_path)
+    assert (constants["kernel"], constants["tile_m"]) == ("mixed_moe", 32)
+    assert [part.values["out_dtype"] for part in found] == ["fp8", "bf16"]
+    with pytest.raises(Refusal, match="inter_dim=360: the loops step by 256 values"):
+        launches_of("moe_gemm", "fp4", {**EXPERTS, "Dim2": 720}, tmp_path)
+    assert launches_of("moe_gemm", "fp8", EXPERTS, tmp_path)[1]["kernel"] == "moe_gemm"

@@ -172,4 +172,7 @@ SHAPES: Mapping[str, Callable[[str, Args], Found]] = {
     "moe_blockscale": products.blockscale_experts,
 }
 # Ops whose kernel replaced another: what serves them in a checkout that has only the other.
-OLDER: Mapping[str, Callable[[str, Args], Found]] = {"gemm": products.splitk}
+OLDER: Mapping[str, Callable[[str, Args], Found | None]] = {
+    "gemm": products.splitk,
+    "moe_gemm": products.mixed_experts,
+}

@@ -127,6 +127,19 @@ def experts(dtype: str, args: Args) -> Found:
     return "moe_gemm", name, {**sizes, **_expert_tile(rows)}
 
 
+def mixed_experts(dtype: str, args: Args) -> Found | None:
+    """4-bit weights in checkouts up to July 2026, whose kernels keep the activations' format between the products."""
+    name = element(dtype)
+    if name not in ("fp4", "mixed_a8w4"):
+        return None
+    sizes = _expert_sizes(args)
+    for key in ("model_dim", "inter_dim"):
+        if int(sizes[key]) % 256:
+            raise Refusal(f"{key}={sizes[key]}: the loops step by 256 values")
+    tile_m = 32 if _rows_each(args) <= 32 else 64
+    return "mixed_moe", "fp4" if name == "fp4" else "fp8", {**sizes, "tile_m": tile_m}
+
+
 def blockscale_experts(dtype: str, args: Args) -> Found:
     """As `experts`, in fp8 with a scale for each 128 by 128 of the weights."""
     name, rows = among(dtype, ("fp8",)), _rows_each(args)

@@ -1,7 +1,8 @@
 """FlyDSL's mixture of experts over 4-bit weights with shared exponents, fp4 or fp8 activations: what it is given.
 
-Both kernels read rows in the order of the sorted tokens and scales in tiles of 32 rows by 8; the first one leaves fp4
-codes and scales in those orders for the second, so nothing lies between the launches but an output set to zeros.
+Both kernels read scales in the order of the sorted tokens, in tiles of 32 rows by 8; the first one leaves codes and
+scales for the second, so nothing lies between the launches but an output set to zeros. Since July 2026 the codes are
+fp4 in the order of the sorted tokens, before they were in the format of the activations, by token and slot.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from gate.replay.providers.flydsl.checkout import Given
 COLUMNS = 256
 TOKEN = 0x00FFFFFF
 DETAIL = (
-    "tokens and their scales sorted, weights and their scales shuffled beforehand; the first kernel leaves fp4 for the "
-    "second"
+    "tokens and their scales sorted, weights and their scales shuffled beforehand; the first kernel leaves codes and "
+    "scales for the second"
 )
 
 
@@ -34,26 +35,31 @@ def sorted_scales(scales: Any, tokens: Any) -> Any:
     return layouts.shuffled_scales(padded[tokens])
 
 
+def _ordered(tensors: Tensors, name: str) -> tuple[Any, Any]:
+    """Weights and their scales in the kernels' order."""
+    return layouts.shuffled(tensors[name]), layouts.shuffled_scales(tensors[f"scale_{name}"].flatten(0, 1))
+
+
 def stages(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
     """What both launchers get. Raises ValueError where no tile of the scales' order fits."""
     import torch
 
-    block, experts = int(constants["BM"]), case.dim("E")
-    x, out, inter = tensors["x"], tensors["out"], case.dim("Dim2") // 2
+    if "BM" not in constants:
+        return _older_stages(case, tensors, int(constants["tile_m"]))
+    block, x, out, inter = int(constants["BM"]), tensors["x"], tensors["out"], case.dim("Dim2") // 2
     ids, weights, tiles, valid = layouts.sorted_routing(
-        tensors["topk_ids"], tensors["topk_weights"], experts=experts, unit=block
+        tensors["topk_ids"], tensors["topk_weights"], experts=case.dim("E"), unit=block
     )
     tokens, rows = ids & TOKEN, len(tiles) * block
     codes = torch.zeros((rows, inter // 2), dtype=torch.uint8, device=x.device)
     scales = torch.zeros((rows, inter // 32), dtype=torch.uint8, device=x.device)
     routed = {"arg_eids": tiles, "arg_cumsum": valid}
-    ordered = {name: layouts.shuffled(tensors[name]) for name in ("w1", "w2")}
-    exponents = {name: layouts.shuffled_scales(tensors[f"scale_{name}"].flatten(0, 1)) for name in ("w1", "w2")}
+    (w1, scale_w1), (w2, scale_w2) = (_ordered(tensors, name) for name in ("w1", "w2"))
     first = {
         "arg_aq": x,
         "arg_ascale": sorted_scales(tensors["scale_x"], tokens.long()),
-        "arg_bq": ordered["w1"],
-        "arg_bscale": exponents["w1"],
+        "arg_bq": w1,
+        "arg_bscale": scale_w1,
         "arg_mind": tokens,
         "i32_ntok": case.dim("M"),
         "i32_grid": grid(case, block),
@@ -65,8 +71,8 @@ def stages(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
     second = {
         "arg_aq": codes,
         "arg_ascale": scales,
-        "arg_bq": ordered["w2"],
-        "arg_bscale": exponents["w2"],
+        "arg_bq": w2,
+        "arg_bscale": scale_w2,
         "arg_stids": ids,
         "arg_sweights": weights,
         "i32_M": case.dim("M"),
@@ -76,3 +82,34 @@ def stages(case: Case, tensors: Tensors, constants: Mapping[str, Any]) -> Given:
         "arg_out_scale": scales,
     }
     return [{**routed, **first}, {**routed, **second}]
+
+
+def _older_stages(case: Case, tensors: Tensors, unit: int) -> Given:
+    """What both launchers of checkouts up to July 2026 get."""
+    import torch
+
+    x, inter, model = tensors["x"], case.dim("Dim2") // 2, case.dim("Dim1")
+    ids, weights, tiles, valid = layouts.sorted_routing(
+        tensors["topk_ids"], tensors["topk_weights"], experts=case.dim("E"), unit=unit
+    )
+    places, width = case.dim("M") * case.dim("TopK"), inter // 2 if case.dtype == "fp4" else inter
+    codes = torch.zeros((places, width), dtype=torch.uint8, device=x.device)
+    scales = torch.zeros((len(tiles) * unit, inter // 32), dtype=torch.uint8, device=x.device)
+    (w1, scale_w1), (w2, scale_w2) = (_ordered(tensors, name) for name in ("w1", "w2"))
+    routed = {
+        "arg_sorted_token_ids": ids,
+        "arg_expert_ids": tiles,
+        "arg_sorted_weights": weights,
+        "arg_max_token_ids": valid,
+        "arg_num_valid_ids": valid,
+        "arg_bias": torch.empty(0, dtype=torch.float32, device=x.device),
+        "i32_tokens_in": case.dim("M"),
+        "i32_size_expert_ids_in": len(tiles),
+    }
+    first = {"arg_out": codes, "arg_x": x, "arg_w": w1, "arg_scale_w": scale_w1, "arg_out_scale_sorted": scales}
+    first |= {"arg_scale_x": sorted_scales(tensors["scale_x"], (ids & TOKEN).long())}
+    second = {"arg_out": tensors["out"], "arg_x": codes, "arg_w": w2, "arg_scale_x": scales, "arg_scale_w": scale_w2}
+    return [
+        {**routed, **first, "i32_inter_in": 2 * inter, "i32_k_in": model},
+        {**routed, **second, "i32_n_in": model, "i32_k_in": inter},
+    ]
