@@ -54,7 +54,8 @@ class Reader:
         paths = ", ".join(_literal(str(file.path)) for file in stored)
         # The folders' names are for people; a column that they overrode would hold what they say.
         of_files = f"SELECT * FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false)"
-        view = f"{of_files} UNION ALL BY NAME SELECT * FROM no_rows" if stored else "SELECT * FROM no_rows"
+        # The empty table comes first, so that the columns have its order whichever of them the files hold.
+        view = f"SELECT * FROM no_rows UNION ALL BY NAME {of_files}" if stored else "SELECT * FROM no_rows"
         with self._naming_files():
             self._db.execute(f"CREATE VIEW history AS {view}")
 
