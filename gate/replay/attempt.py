@@ -42,8 +42,11 @@ class Attempt:
         self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), hold=token.share)
         self.talk.drop()
         self._open()
+        with token.hold():
+            # Kernels that tune themselves do it in their first call: what they choose must not hang on other lanes.
+            pilots = {arm: self.talk.ask(arm, {"do": "pilot"}) for arm in self.talk.alive()}
         with token.share():
-            self._prepare()
+            self._prepare({arm: reply for arm, reply in pilots.items() if reply is not None})
         with token.hold():
             for arm in self.talk.alive():
                 self._profile(arm)
@@ -68,9 +71,8 @@ class Attempt:
         text = f"{self.settings.secret}:{self.job.case.shape_id}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
-    def _prepare(self) -> None:
+    def _prepare(self, estimates: dict[Arm, Reply]) -> None:
         """Rings and graphs, and the checks on what the graphs write; the arms side by side, twins after each other."""
-        estimates = self.talk.ask_together({arm: {"do": "pilot"} for arm in self.talk.alive()})
         self.twins = self._sharing()
         plans = self._plans(estimates)
         digests: dict[Arm, Any] = {}
@@ -120,7 +122,7 @@ class Attempt:
         plans: dict[Arm, Reply] = {}
         for arm in estimates:
             twins = [other for name, other in estimates.items() if name.provider == arm.provider]
-            room = int(self.talk.crew.memory.size / SPREAD_FACTOR) if arm in self.twins else RING_BYTES
+            shared = int(self.talk.crew.memory.size / SPREAD_FACTOR) if arm in self.twins else RING_BYTES
             plans[arm] = asdict(
                 plan_ring(
                     footprint_bytes=max(int(twin["footprint_bytes"]) for twin in twins),
@@ -128,7 +130,7 @@ class Attempt:
                     chip=Chip(**self.talk.crew.chips[arm.side]),
                     free_bytes=min(int(twin["free_bytes"]) for twin in twins),
                     budget_us=self.settings.budget_us,
-                    ring_bytes=room,
+                    ring_bytes=min(shared, RING_BYTES),
                 )
             )
         return plans

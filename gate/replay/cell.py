@@ -15,16 +15,18 @@ from gate.replay.outputs import Outputs
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
     REPLAYS,
+    SINGLE_REPLAYS,
     RingPlan,
     Visit,
     eager_calls,
     quantile,
+    slope_us,
     visit_one_launch,
     visit_slope,
 )
 
 PILOT_COPIES = 4
-PILOT_REPLAYS = 5
+PILOT_REPLAYS = 4
 # So short a kernel needs more launches before its slope rises out of a replay's own noise.
 PILOT_COPIES_SMALL = 32
 PILOT_SMALL_BYTES = 4 * 1024 * 1024
@@ -77,10 +79,9 @@ class Cell:
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
         many = device.capture(lambda: self._enqueue(launches))
         one = device.capture(lambda: self._enqueue(1))
-        times = device.timed([many] * PILOT_REPLAYS + [one] * PILOT_REPLAYS, flush=True)
+        times = device.timed([many] * PILOT_REPLAYS + [one] * SINGLE_REPLAYS, flush=True)
         integrity.require_finite(times)
-        # Others may be at work on the GPU: what they cannot have slowed down is the least.
-        cold_us = (min(times[1:PILOT_REPLAYS]) - min(times[PILOT_REPLAYS:])) / (launches - 1)
+        cold_us = slope_us(full_us=times[1:PILOT_REPLAYS], single_us=times[PILOT_REPLAYS:], launches=launches)
         for graph in (many, one):
             graph.close()
         self.release()

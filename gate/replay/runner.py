@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from gate.model.problem import Problem, UnusableInput
 from gate.replay import watch
 from gate.replay.crew import Crew, NoDevice, SideLost
+from gate.replay.deal import Waiting, by_op
 from gate.replay.job import Job, Settings
 from gate.replay.journal import Journal
 from gate.replay.machine import NO_GPU_FIX, Machine, Session, lock_gpu
@@ -52,21 +52,20 @@ def measure(
     return session
 
 
-Waiting = queue.SimpleQueue[Job]
+Place = tuple[Machine, str, Waiting]
 
 
-def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings) -> list[tuple[Machine, str, Waiting]]:
+def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings) -> list[Place]:
     """The lanes that have work: its GPU, its name, and where it takes its jobs from.
 
-    The lanes of a session share one queue. Pinned lanes have one each, and a shape stays on one GPU.
+    The lanes of a session share what waits. Pinned lanes have their own, in order, and a shape stays on one GPU.
     """
-    common: Waiting = queue.SimpleQueue()
+    common = Waiting(() if settings.pinned else jobs, pile_of=by_op)
     own: dict[tuple[int, int], Waiting] = {}
     shapes = {job.case.shape_id: None for job in jobs}
     gpu_of = {shape_id: number % len(machines) for number, shape_id in enumerate(shapes)}
-    for job in jobs:
-        place = (job.process % settings.lanes, gpu_of[job.case.shape_id])
-        (own.setdefault(place, queue.SimpleQueue()) if settings.pinned else common).put(job)
+    for job in jobs if settings.pinned else ():
+        own.setdefault((job.process % settings.lanes, gpu_of[job.case.shape_id]), Waiting()).put(job)
     every = [(lane, gpu) for lane in range(settings.lanes) for gpu in range(len(machines))]
     used = [place for place in every if place in own] if settings.pinned else every[: len(jobs)]
     return [
@@ -89,7 +88,7 @@ class _Shared:
     fault: BaseException | None = None
     writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def all_of(self, places: Sequence[tuple[Machine, str, Waiting]]) -> None:
+    def all_of(self, places: Sequence[Place]) -> None:
         """Runs the lanes to their end."""
         lanes = [threading.Thread(target=self.lane, args=place, daemon=True) for place in places]
         for lane in lanes:
@@ -97,11 +96,11 @@ class _Shared:
         for lane in lanes:
             lane.join()
 
-    def crowded(self) -> list[tuple[Machine, str, Waiting]]:
+    def crowded(self) -> list[Place]:
         """One lane on each GPU with what was postponed there, as `_places`."""
         waiting: dict[str | None, tuple[Machine, Waiting]] = {}
         for machine, job in [] if self.halt.is_set() else self.postponed:
-            waiting.setdefault(machine.gpu, (machine, queue.SimpleQueue()))[1].put(job)
+            waiting.setdefault(machine.gpu, (machine, Waiting()))[1].put(job)
         return [(machine, f"gpu{machine.gpu or 0}-alone", jobs) for machine, jobs in waiting.values()]
 
     def lane(self, machine: Machine, name: str, waiting: Waiting) -> None:
@@ -121,19 +120,17 @@ class _Shared:
         self.halt.set()
 
     def _serve(self, crew: Crew, machine: Machine, waiting: Waiting) -> None:
-        prepared, process = False, None
+        last: Job | None = None
         while not self.halt.is_set():
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
+            job = waiting.take(last)
+            if job is None:
                 return
-            if self.settings.pinned and job.process != process:
+            if self.settings.pinned and last is not None and job.process != last.process:
                 for side in list(crew.links):
                     crew.bury(side)
-                process = job.process
-            if not prepared:
+            if last is None:
                 self._prepare(crew, machine, job)
-                prepared = True
+            last = job
             self._one(crew, machine, job)
             reason = watch.changed(crew, machine, job.targets[0].arm.side)
             if reason is not None:

@@ -26,6 +26,8 @@ MAX_LAUNCHES = 4096
 MEMORY_SHARE = 0.1
 # Enough for every known chip's caches; all of it is filled, judged and summed for every arm.
 RING_BYTES = 2 * 1024 * MIB
+# Two copies of the largest states, which no ring can do with less than, shall still lie in shared memory.
+SHARED_BYTES = 4 * 1024 * MIB
 # Memory that a ring takes over its tensors' own bytes, since small copies are spread out.
 SPREAD_FACTOR = 1.5
 PROBE_SIZES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)

@@ -108,8 +108,7 @@ class Worker:
 
     def lend(self, message: Reply) -> Reply:
         """Makes the memory that the workers of a lane share, and hands it to the coordinator."""
-        whole = timer.RING_BYTES * timer.SPREAD_FACTOR
-        wanted = min(whole, SHARED_SHARE * self.gpu.facts.total_bytes / int(message["lanes"]))
+        wanted = min(timer.SHARED_BYTES, SHARED_SHARE * self.gpu.facts.total_bytes / int(message["lanes"]))
         descriptor, size = self.gpu.lend(int(wanted) // PAGE_BYTES * PAGE_BYTES)
         with files() as channel:
             socket.send_fds(channel, [b"f"], [descriptor])

@@ -84,8 +84,7 @@ def choose(
         try:
             _CHOSEN[code] = json.loads(path.read_text(encoding="ascii"))
         except (OSError, ValueError):
-            _CHOSEN[code] = _quickest(name, configs, build, out)
-            _keep(path, _CHOSEN[code])
+            _CHOSEN[code] = _kept(path, _quickest(name, configs, build, out))
     return _CHOSEN[code]
 
 
@@ -121,12 +120,20 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("TRITON_CACHE_DIR") or default) / "gate-tuned"
 
 
-def _keep(path: Path, config: Config) -> None:
+def _kept(path: Path, config: Config) -> Config:
+    """Writes the choice down, or takes the one that another process has written meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         json.dump(config, file)
-    Path(name).replace(path)
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        found: Config = json.loads(path.read_text(encoding="ascii"))
+        return found
+    finally:
+        Path(name).unlink()
+    return config
 
 
 def _quickest(name: str, configs: Sequence[Config], build: Callable[[Config], Launch], out: Any) -> Config:
