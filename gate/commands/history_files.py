@@ -60,7 +60,7 @@ def read(source: Path) -> tuple[dict[str, list[Block]], datetime]:
     rows: dict[str, list[Block]] = {}
     problems: list[Problem] = []
     for side, files in sides.items():
-        rows[side], refused = decoding.read(files)
+        rows[side], refused = decoding.read(files, regular=store.regular, decode=store.decode_bulk)
         problems += refused
     if problems:
         raise UnusableInput(*problems)

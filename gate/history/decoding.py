@@ -1,12 +1,12 @@
 """Knows how the result rows of a run are read fast: what they have in common is compared, not read again by row.
 
-The contract of a row is `gate.model.history.Row`, decoded by `gate.store.decode_bulk`. The fast way accepts only what
+The contract of a row is `gate.model.history.Row`, decoded by the `decode` that is given. The fast way accepts only what
 that one accepts; whatever it does not accept is read again that way, which names each refused line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, Literal, get_type_hints
 
 import msgspec
 
-from gate import store
 from gate.history.block import FIELDS, Block, args_text, block, blocks
 from gate.model.history import Row
 from gate.model.problem import Problem, UnusableInput
@@ -32,16 +31,25 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _args_of = attrgetter("args")
 
 
-def read(files: Sequence[Path]) -> tuple[list[Block], list[Problem]]:
-    """The rows of some files, and a problem for each refused line. Raises UnusableInput for a file without access."""
+def read(
+    files: Sequence[Path],
+    *,
+    regular: Callable[[Path], Path],
+    decode: Callable[[Path, type[Row]], tuple[list[Row], list[Problem]]],
+) -> tuple[list[Block], list[Problem]]:
+    """The rows of some files, and a problem for each refused line.
+
+    `regular` refuses what is no plain file, `decode` reads a file line by line. Raises UnusableInput for a file without
+    access.
+    """
     try:
-        return [one for chunk in _chunks(files) for one in _read(chunk)], []
+        return [one for chunk in _chunks([regular(file) for file in files]) for one in _read(chunk)], []
     except (*_REFUSED, OSError, UnusableInput):
         pass
     found: list[Block] = []
     problems: list[Problem] = []
     for file in files:
-        rows, refused = store.decode_bulk(file, Row)
+        rows, refused = decode(file, Row)
         found += blocks(rows)
         problems += refused
     return found, problems
@@ -51,7 +59,7 @@ def _chunks(files: Sequence[Path]) -> Iterator[bytes]:
     """The files in pieces of whole lines, small ones together."""
     kept: list[bytes] = []
     for path in files:
-        with store.regular(path).open("rb") as file:
+        with path.open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 kept.append(chunk + file.readline())
                 if sum(map(len, kept)) >= CHUNK_BYTES:

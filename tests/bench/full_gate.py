@@ -40,8 +40,13 @@ LEAST_US = 1.0
 COMPARE_SHARE, COMPARE_LEAST_S = 0.18, 20.0
 # How long a run goes on after its --minutes, on average: shapes in work are finished, reports are written.
 OVERRUN_S = 20.0
-# torch.compile's kernels have no provider's name of their own; they take that of one which no op has.
-COMPILED, COMPILED_PLACE = "pytorch_compiled", "ck"
+# What has no provider's name of its own takes that of one which no op has: torch.compile's kernels, and PyTorch's a
+# second time, which costs what a second baseline costs where there is none.
+PLACE = "ck"
+BESIDE = {
+    "pytorch_compiled": "gate.replay.providers.pytorch_compiled",
+    "pytorch_again": "gate.replay.providers.pytorch",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +67,8 @@ def make_plan(folder: Path, options: argparse.Namespace, rng: random.Random) -> 
     if options.simulate:
         return simulated(folder, options)
     providers = options.providers.split(",")
-    as_they_are = options.real and COMPILED not in providers
+    beside = next((BESIDE[name] for name in providers if name in BESIDE), None)
+    as_they_are = options.real and beside is None
     root = frozen_ledgers_dir() if as_they_are else folder / "ledgers"
     shapes: list[Shape] = []
     for source in sorted(frozen_ledgers_dir().glob(f"*/{store.MATRIX_FILE}")):
@@ -76,33 +82,33 @@ def make_plan(folder: Path, options: argparse.Namespace, rng: random.Random) -> 
         if not as_they_are:
             target = root / source.parent.name
             store.write_jsonl(target / store.LEDGER_FILE, ledger)
-            made = made_matrix(matrix, real=options.real, compiled=COMPILED in providers)
+            made = made_matrix(matrix, real=options.real, beside=beside)
             store.write_text(target / store.MATRIX_FILE, yaml.safe_dump(made, sort_keys=False))
     if options.shapes:
         picked = set(rng.sample(range(len(shapes)), min(options.shapes, len(shapes))))
         shapes = [shape for number, shape in enumerate(shapes) if number in picked]
     if not as_they_are:
         subprocess.run([sys.executable, "-m", "gate", "ledger", "freeze", str(root)], check=True, stdout=-3)
-    names = [COMPILED_PLACE if name == COMPILED else name for name in providers]
+    names = [PLACE if name in BESIDE else name for name in providers]
     return Plan(ledgers=root, shapes=shapes, providers=",".join(names))
 
 
-def made_matrix(matrix: dict[str, Any], *, real: bool, compiled: bool) -> dict[str, Any]:
-    """A frozen matrix with dialled kernels in Triton's place unless `real`, and torch.compile's beside PyTorch's."""
+def made_matrix(matrix: dict[str, Any], *, real: bool, beside: str | None) -> dict[str, Any]:
+    """A frozen matrix with dialled kernels in Triton's place unless `real`, and those of module `beside` beside
+    PyTorch's."""
     providers = dict(matrix["providers"])
     if not real:
         providers["triton"] = {**providers["triton"], "entrypoint": DIALLED}
     made = {**matrix, "providers": providers}
-    if compiled and providers.get("pytorch", {}).get("enabled"):
-        entrypoint = f"gate.replay.providers.{COMPILED}:{matrix['op_type']}"
-        providers[COMPILED_PLACE] = {
+    if beside is not None and providers.get("pytorch", {}).get("enabled"):
+        providers[PLACE] = {
             "enabled": True,
-            "entrypoint": entrypoint,
-            "provider": COMPILED_PLACE,
-            "notes": "PyTorch's kernel through torch.compile, under a provider's name that this op does not use",
+            "entrypoint": f"{beside}:{matrix['op_type']}",
+            "provider": PLACE,
+            "notes": f"{beside}, under a provider's name that this op does not use",
         }
         if "baseline_set" in matrix:
-            made["baseline_set"] = [*matrix["baseline_set"], COMPILED_PLACE]
+            made["baseline_set"] = [*matrix["baseline_set"], PLACE]
     return made
 
 
@@ -168,12 +174,14 @@ def run_gate(plan: Plan, folder: Path, options: argparse.Namespace, *, seconds: 
     head = arm(options) if options.real or plan.more else arm(options, f"env=DIAL_TABLE:{dials}")
     argv += ["--head", head, "--base", arm(options), "--gpus", options.gpus, "--lanes", str(options.lanes)]
     argv += ["--minutes", f"{max(seconds, 5) / 60:.3f}", "--seed", str(options.seed), *plan.more]
+    argv += ["--budget-us", str(options.budget_us)] if options.budget_us else []
     began = time.monotonic()
-    done = subprocess.run(argv, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    with subprocess.Popen(argv, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        for line in process.stderr or ():
+            print(f"  {time.monotonic() - began:5.0f} s  {line.rstrip()}", flush=True)
     took = time.monotonic() - began
-    print("".join(f"  {line}\n" for line in done.stderr.splitlines()[-6:]), end="")
     if not (out / "decision.json").is_file():
-        raise SystemExit(f"gate run ended with {done.returncode} and no decision")
+        raise SystemExit(f"gate run ended with {process.returncode} and no decision")
     found: dict[str, Any] = json.loads((out / "decision.json").read_bytes())
     if not found["rows"]:
         raise SystemExit(found["summary"])
@@ -196,10 +204,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--slower", type=float, default=0.03)
     parser.add_argument("--shapes", type=int, default=0, help="so many shapes drawn from all ops; 0 for all")
     parser.add_argument("--op", nargs="*", default=[])
-    parser.add_argument("--providers", default="pytorch", help=f"joined with commas; {COMPILED} is torch.compile")
+    parser.add_argument("--providers", default="pytorch", help=f"joined with commas; besides: {', '.join(BESIDE)}")
     parser.add_argument("--gpus", default="1")
     parser.add_argument("--lanes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget-us", type=float, help="device work of one graph, unless the gate's own")
     parser.add_argument("--real", action="store_true", help="the package's own kernels and ledgers, without a dial")
     parser.add_argument("--commit", help="what head and base say they are of; --keep without it makes no baseline")
     parser.add_argument("--no-compare", action="store_true")
@@ -219,8 +228,8 @@ def main() -> int:
         folder = Path(name)
         plan = make_plan(folder, options, rng)
         print(f"{len(plan.shapes)} shapes of {len({shape.op_type for shape in plan.shapes})} ops", flush=True)
-        if COMPILED in options.providers.split(","):
-            print(f"{COMPILED_PLACE} stands for {COMPILED}: torch.compile of PyTorch's kernel", flush=True)
+        for beside in sorted(set(options.providers.split(",")) & set(BESIDE)):
+            print(f"{PLACE} stands for {beside}: {BESIDE[beside]}", flush=True)
         if options.seeded:
             half = began + 0.3 * options.seconds
             seed_shapes(plan, options.seeded, slower=options.slower, until=half, rng=rng)

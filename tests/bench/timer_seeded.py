@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gate.replay.looks import Warming
 from gate.replay.sharing import SharedMemory
 from tests.bench.replay_rig import Side, abba, block_ratios, mean_and_error, planned, reach, start, together
 
@@ -115,12 +116,20 @@ def turned(side: Side, rounds: int) -> float:
     return float(side.ask("long_run", replays=QUICK_REPLAYS)["t_us"])
 
 
+def warm(pair: Pair, do: str, **more: Any) -> None:
+    """As the engine does: until times agree, and a kernel that loads the whole GPU has done so for a while."""
+    warming = Warming()
+    while not warming.settled:
+        replies = {side.link.name: side.ask(do, **more) for side in pair.sides}
+        warming.saw({name: (float(reply["t_us"]), 1e3 * float(reply["gpu_ms"])) for name, reply in replies.items()})
+
+
 def visited(
     pair: Pair, blocks: int, do: str, rng: random.Random, **more: Any
 ) -> tuple[list[float], list[float], list[float]]:
-    """The ratios of so many blocks, after one that warms up, and the times of head and base."""
+    """The ratios of so many blocks, after warming up, and the times of head and base."""
     flips = [rng.random() < 0.5 for _ in range(blocks)]
-    abba(pair.head, pair.base, 1, do, [True], **more)
+    warm(pair, do, **more)
     ours, theirs, _ = abba(pair.head, pair.base, blocks, do, flips, **more)
     return block_ratios(ours, theirs), ours, theirs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,18 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from gate import store  # noqa: E402
 from gate.history import append, decoding, files, query, table  # noqa: E402
+from gate.history.block import Block  # noqa: E402
 from gate.model.history import Row  # noqa: E402
+from gate.model.problem import Problem  # noqa: E402
 from tests.history import nights  # noqa: E402
 
 ROWS = 600
 MIDDLE = ROWS // 2
 encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def read_rows(paths: Sequence[Path]) -> tuple[list[Block], list[Problem]]:
+    return decoding.read(paths, regular=store.regular, decode=store.decode_bulk)
 
 
 def rows(count: int = ROWS) -> list[dict[str, Any]]:
@@ -50,7 +56,7 @@ def written(folder: Path, lines: list[bytes], name: str = store.RESULTS_FILE, en
 
 def agree(*paths: Path) -> tuple[int, list[str]]:
     """Both ways read the files alike: every row, and every refusal. Returns the rows and what was refused."""
-    blocks, problems = decoding.read(paths)
+    blocks, problems = read_rows(paths)
     bulk = [store.decode_bulk(path, Row) for path in paths]
     expected = [row for found, _ in bulk for row in found]
     assert sorted(line for one in blocks for line in one.lines()) == sorted(map(encode, expected))
@@ -187,7 +193,7 @@ def test_a_bad_row_in_the_middle_of_a_million_is_named_with_file_and_line(tmp_pa
     half = (good + b"\n") * 500_000
     path = tmp_path / store.RESULTS_FILE
     path.write_bytes(half + REFUSED["an unknown status"](good) + b"\n" + half)
-    _, (problem,) = decoding.read([path])
+    _, (problem,) = read_rows([path])
     assert (problem.file, problem.line) == (str(path), 500_001)
     assert "Invalid enum value 'fine'" in problem.what
 
@@ -195,7 +201,7 @@ def test_a_bad_row_in_the_middle_of_a_million_is_named_with_file_and_line(tmp_pa
 def test_the_key_is_the_hash_of_the_rows_as_records_and_the_columns_give_them_back(tmp_path: Path) -> None:
     made = rows()
     made[5]["correctness_error"] = "a,b"
-    blocks, _ = decoding.read([written(tmp_path, list(map(compact, made)))])
+    blocks, _ = read_rows([written(tmp_path, list(map(compact, made)))])
     records = [msgspec.convert({name: one[name] for name in Row.__struct_fields__}, Row) for one in made]
     lines = sorted(map(encode, records))
     key = hashlib.sha256(f"head {len(lines)}\n".encode() + b"\n".join(lines)).hexdigest()
@@ -208,8 +214,8 @@ def test_the_key_is_the_hash_of_the_rows_as_records_and_the_columns_give_them_ba
 
 def test_the_same_rows_in_another_form_and_order_are_the_same_run(tmp_path: Path) -> None:
     made = rows()
-    one, _ = decoding.read([written(tmp_path, list(map(compact, made)), "one.jsonl")])
-    two, _ = decoding.read([written(tmp_path, [json.dumps(row).encode() for row in made[::-1]], "two.jsonl")])
+    one, _ = read_rows([written(tmp_path, list(map(compact, made)), "one.jsonl")])
+    two, _ = read_rows([written(tmp_path, [json.dumps(row).encode() for row in made[::-1]], "two.jsonl")])
     first = append.add({"head": one}, store=tmp_path / "s", name="one", at=nights.FIRST, have={})
     again = append.add(
         {"head": two}, store=tmp_path / "s", name="two", at=nights.FIRST, have=append.known(tmp_path / "s")
