@@ -87,17 +87,18 @@ def geomean(values: Iterable[float]) -> str:
 
 def tell_time(plan: Plan, measured: list[dict[str, Any]], took: float, out: Path) -> None:
     told = manifests(out)
-    wall_s, held_s, timed_s = (sum(one[name] for one in told) for name in ("wall_s", "token_held_s", "timed_gpu_s"))
+    names = ("wall_s", "token_held_s", "measuring_s", "timed_gpu_s")
+    wall_s, held_s, alone_s, timed_s = (sum(one[name] for one in told) for name in names)
     gpus = max(len({machine["gpu"] for one in told for machine in one["machines"]}), 1)
     per, whole_s = 100 / max(len(measured), 1), max(wall_s, 1e-9) * gpus
     print(
         f"{len(measured)} of {len(plan.shapes)} shapes, 2 arms and {plan.providers}: {took / 60:.2f} min wall with "
-        f"start and reports, {wall_s / 60:.2f} min measuring on {gpus} GPU; held {held_s / whole_s:.0%}, "
-        f"timed {timed_s / whole_s:.0%}"
+        f"start and reports, {wall_s / 60:.2f} min measuring on {gpus} GPU; in use {held_s / whole_s:.0%}, "
+        f"measured on {alone_s / whole_s:.0%}, timed {timed_s / whole_s:.0%}"
     )
     print(
         f"per 100 shapes: {wall_s * per:.1f} s wall measuring, {took * per:.1f} s with start and reports, "
-        f"{held_s * per:.1f} GPU s held, {timed_s * per:.2f} GPU s timed"
+        f"{held_s * per:.1f} GPU s in use, {alone_s * per:.1f} measured on, {timed_s * per:.2f} GPU s timed"
     )
     print(f"worker restarts: {sum(one['worker_restarts'] for one in told)}")
 
