@@ -44,7 +44,10 @@ class Attempt:
         self._open()
         with token.hold():
             # Kernels that tune themselves do it in their first call: what they choose must not hang on other lanes.
-            pilots = {arm: self.talk.ask(arm, {"do": "pilot"}) for arm in self.talk.alive()}
+            pilots = {
+                arm: self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
+                for arm in self.talk.alive()
+            }
         with token.share():
             self._prepare({arm: reply for arm, reply in pilots.items() if reply is not None})
         with token.hold():
@@ -65,6 +68,9 @@ class Attempt:
             result = self.talk.results[arm]
             result.detail, result.commit = reply["detail"], reply["commit"]
             result.allocation, result.layout, result.jit = reply["allocation"], reply["layout"], reply["jit"]
+
+    def _label(self, arm: Arm, place: str) -> str:
+        return f"{self.job.case.shape_id}:{arm}:{place}"
 
     def _value_seed(self) -> int:
         """The seed of the input values: the same for all arms of a shape, unknown before the run."""
@@ -157,7 +163,7 @@ class Attempt:
             "do": "finish",
             "times_us": [time_us for block in result.visits for time_us in block],
             "method": self.settings.method,
-            "label": f"{self.job.case.shape_id}:{arm}:finish:{self.measuring.look}",
+            "label": self._label(arm, f"finish:{self.measuring.look}"),
         }
         reply = self.talk.ask(arm, message)
         if reply is not None:

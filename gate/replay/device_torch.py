@@ -182,10 +182,14 @@ class TorchDevice(SharedTorchMemory):
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
     def trim(self, share: float) -> None:
-        # Collecting and unmapping takes a good part of a second; it waits until there is something to gain.
-        if self._torch.cuda.memory_reserved() > share * self.facts.total_bytes:
-            gc.collect()
-            self._torch.cuda.empty_cache()
+        # Unmapping takes its time, collecting more: each waits until there is something to gain.
+        cuda, most = self._torch.cuda, share * self.facts.total_bytes
+        for collect in (False, True):
+            if cuda.memory_reserved() - cuda.memory_allocated() <= most:
+                return
+            if collect:
+                gc.collect()
+            cuda.empty_cache()
 
 
 def _arch(torch: Any) -> str:

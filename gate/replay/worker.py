@@ -33,8 +33,8 @@ PR_SET_PDEATHSIG = 1
 # The part of the card that all lanes together may share out; one ring each is enough.
 SHARED_SHARE = 0.3
 PAGE_BYTES = 4096
-# The part of the card that may stay with workers who do not use it, over all lanes.
-IDLE_SHARE = 0.2
+# The part of the card that may stay with a worker who does not use it, over the lanes.
+IDLE_SHARE = 0.07
 # A context that has seen one of these is lost for the process: every later call fails as well.
 FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
 
@@ -102,8 +102,7 @@ class Worker:
         return said
 
     def pilot(self, message: Reply) -> Reply:
-        # Memory of the shape before goes back here, where nobody measures.
-        self.gpu.trim(IDLE_SHARE / self.lanes)
+        self.gpu.begin(message.get("label", ""))
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
 
     def lend(self, message: Reply) -> Reply:
@@ -124,6 +123,8 @@ class Worker:
 
     def build(self, message: Reply) -> Reply:
         cell = self.cells[message["arm"]]
+        # Memory of the shape before goes back here, where nobody measures.
+        self.gpu.trim(IDLE_SHARE / self.lanes)
         try:
             cell.build(RingPlan(**message["plan"]), shared=bool(message.get("shared")))
         except NoRoom as error:
