@@ -119,8 +119,10 @@ class Attempt:
             return ()
         if self.talk.crew.share(arm.side for arm in twins):
             return twins
+        note = own_memory(str(self.talk.crew.memory.refusal))
         for arm in twins:
-            self.talk.results[arm].notes.append(own_memory(str(self.talk.crew.memory.refusal)))
+            if note not in self.talk.results[arm].notes:
+                self.talk.results[arm].notes.append(note)
         return ()
 
     def _plans(self, estimates: dict[Arm, Reply]) -> dict[Arm, Reply]:

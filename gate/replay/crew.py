@@ -44,7 +44,11 @@ class SharingLost(SideLost):
 
 
 class NoDevice(Exception):
-    """A worker started but could not open the device; nothing can be measured with this arm."""
+    """A worker started but could not open the device; `full`: for lack of memory, which others may hold."""
+
+    def __init__(self, reason: str, *, full: bool = False) -> None:
+        super().__init__(reason)
+        self.full = full
 
 
 class Crew:
@@ -74,7 +78,7 @@ class Crew:
                     replies = self.ask_together([(side, greeting) for side in fresh])
                 for side, reply in zip(fresh, replies, strict=True):
                     self._welcome(side, reply)
-        except SideLost:
+        except (SideLost, NoDevice):
             # A worker that was not heard yet must not pass for one that was.
             for side in fresh:
                 self.bury(side)
@@ -82,7 +86,7 @@ class Crew:
 
     def _welcome(self, side: str, reply: Reply) -> None:
         if reply["status"] != "ok":
-            raise NoDevice(f"{side}: {reply['reason']}")
+            raise NoDevice(f"{side}: {reply['reason']}", full=reply["status"] == "oom")
         self.environments[side], self.chips[side] = reply["environment"], reply["chip"]
 
     def _launch(self, side: str, spec: ArmSpec) -> Link:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,19 +24,28 @@ class Journal:
 
     def __init__(self, folder: Path, handle: int, lock: int) -> None:
         self.folder, self._handle, self._lock = folder, handle, lock
+        self._writing = threading.Lock()
 
     def append(self, record: dict[str, Any]) -> None:
-        """Writes one line in one call and waits until it is on disk. Raises UnusableInput when it cannot be written."""
+        """Writes one line and waits until it is on disk. Raises UnusableInput when it cannot be written, or the
+        journal is closed; nothing of the line is left then, for another lane may still write the next."""
         data = _sealed(json.dumps(record, sort_keys=True, allow_nan=False).encode())
-        view = memoryview(data)
-        with _told(self.folder / JOURNAL):
-            while view:
-                view = view[os.write(self._handle, view) :]
-            os.fsync(self._handle)
+        with self._writing, _told(self.folder / JOURNAL):
+            before = os.fstat(self._handle).st_size
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(self._handle, view) :]
+                os.fsync(self._handle)
+            except OSError:
+                os.ftruncate(self._handle, before)
+                raise
 
     def close(self) -> None:
-        """Gives the lock back."""
-        os.close(self._handle)
+        """Gives the lock back. A lane that an interrupt left behind can write no more."""
+        with self._writing:
+            os.close(self._handle)
+            self._handle = -1
         os.close(self._lock)
 
 

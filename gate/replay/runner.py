@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from gate.model.problem import Problem, UnusableInput
 from gate.replay import watch
@@ -39,9 +40,10 @@ def measure(
     session = Session(machines=machines)
     shared = _Shared(settings=settings, journal=journal, step=step, session=session)
     try:
-        shared.all_of(_places(jobs, machines, settings))
+        places = _places(jobs, machines, settings)
+        shared.all_of(places)
         shared.roomy = True
-        shared.all_of(shared.crowded())
+        shared.all_of(shared.crowded(places))
     finally:
         shared.halt.set()
         for handle in locks:
@@ -76,7 +78,7 @@ def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings
 @dataclass(slots=True, kw_only=True)
 class _Shared:
     """What the lanes share; `lane` is a thread's body. A shape for which the lanes' common memory did not suffice is
-    postponed until a lane has the GPU to itself, when all is `roomy`."""
+    postponed until a lane has the GPU to itself, when all is `roomy`; a lane whose workers find none ends."""
 
     settings: Settings
     journal: Journal
@@ -96,10 +98,13 @@ class _Shared:
         for lane in lanes:
             lane.join()
 
-    def crowded(self) -> list[Place]:
-        """One lane on each GPU with what was postponed there, as `_places`."""
+    def crowded(self, places: Sequence[Place]) -> list[Place]:
+        """One lane on each GPU with what was postponed there, and what lanes without memory left, as `_places`."""
+        left = [(machine, job) for machine, _, jobs in places for job in iter(partial(jobs.take, None), None)]
         waiting: dict[str | None, tuple[Machine, Waiting]] = {}
-        for machine, job in [] if self.halt.is_set() else self.postponed:
+        for machine, job in (
+            [] if self.halt.is_set() else sorted(self.postponed + left, key=lambda each: each[1].process)
+        ):
             waiting.setdefault(machine.gpu, (machine, Waiting()))[1].put(job)
         return [(machine, f"gpu{machine.gpu or 0}-alone", jobs) for machine, jobs in waiting.values()]
 
@@ -112,7 +117,8 @@ class _Shared:
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread, which raises it
             self._fail(error)
         finally:
-            self.session.restarts += crew.restarts
+            with self.writing:
+                self.session.restarts += crew.restarts
             crew.close()
 
     def _fail(self, error: BaseException) -> None:
@@ -128,14 +134,25 @@ class _Shared:
             if self.settings.pinned and last is not None and job.process != last.process:
                 for side in list(crew.links):
                     crew.bury(side)
-            if last is None:
-                self._prepare(crew, machine, job)
-            last = job
-            self._one(crew, machine, job)
+            try:
+                if last is None:
+                    self._prepare(crew, machine, job)
+                last = job
+                self._one(crew, machine, job)
+            except NoDevice as error:
+                if not (error.full and self._beside()):
+                    raise
+                # This lane's workers take memory that the others need.
+                self.postponed.append((machine, job))
+                return
             reason = watch.changed(crew, machine, job.targets[0].arm.side)
             if reason is not None:
                 self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"
                 self.halt.set()
+
+    def _beside(self) -> bool:
+        """Whether other lanes may be what leaves too little memory."""
+        return not self.roomy and self.settings.lanes > 1
 
     def _prepare(self, crew: Crew, machine: Machine, job: Job) -> None:
         """Starts the lane's workers; the GPU's first lane also measures floor, coldness and canary."""
@@ -157,11 +174,7 @@ class _Shared:
         if run.context_lost:
             # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.
             watch.still_answers(crew, machine, job.targets[0].arm.side)
-        if (
-            any(result.status == "oom" for result in run.results.values())
-            and not self.roomy
-            and self.settings.lanes > 1
-        ):
+        if self._beside() and any(result.status == "oom" for result in run.results.values()):
             self.postponed.append((machine, job))
             return
         record = {

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,12 +44,19 @@ class Talk:
         """Commands for several arms at the same time: the replies of those that did not fail by them. Raises
         SideLost."""
         replies = self.crew.ask_together([(arm.side, {**each, "arm": str(arm)}) for arm, each in messages.items()])
+        good: dict[Arm, Reply] = {}
+        lost: dict[str, SideLost] = {}
         for (arm, message), reply in zip(messages.items(), replies, strict=True):
             self._add(message["do"], float(reply.get("wall_s", 0.0)))
-            gpu_us = float(reply.get("gpu_us", 0.0))
-            self.results[arm].gpu_us += gpu_us
-            self.token.spent(gpu_us)
-        return {arm: reply for arm, reply in zip(messages, replies, strict=True) if self._judged(arm, reply)}
+            try:
+                # What a process answers that an arm before has cost the GPU is no fault of the arm.
+                if arm.side not in lost and self._judged(arm, reply):
+                    good[arm] = reply
+            except ContextLost as error:
+                lost[arm.side] = error
+        if lost:
+            raise SideLost.together(list(lost.values()))
+        return good
 
     def side_by_side(self, groups: Iterable[Sequence[Arm]], work: Callable[[Arm], None]) -> None:
         """`work` for every arm: the groups at the same time, the arms of a group one after another.
@@ -59,17 +65,22 @@ class Talk:
         that died before anything else.
         """
 
-        def each(group: Sequence[Arm]) -> Exception | None:
+        found: dict[int, Exception] = {}
+
+        def each(place: int, group: Sequence[Arm]) -> None:
             try:
                 for arm in group:
                     work(arm)
             except Exception as error:  # noqa: BLE001  raised below
-                return error
-            return None
+                found[place] = error
 
-        parts = [group for group in groups if group]
-        with ThreadPoolExecutor(max(len(parts), 1)) as pool:
-            errors = [error for error in pool.map(each, parts) if error is not None]
+        # A pool's threads would keep an interrupted process until their workers answer.
+        threads = [threading.Thread(target=each, args=part, daemon=True) for part in enumerate(groups)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        errors = [found[place] for place in sorted(found)]
         lost = [error for error in errors if isinstance(error, SideLost)]
         if lost:
             raise SideLost.together(lost)

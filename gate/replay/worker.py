@@ -193,19 +193,25 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' | '.join(lines[:3])}"[:600] if lines else type(error).__name__
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory was short. Contexts, graphs and modules say so in words only, a capture as its cause."""
+    each = error.__cause__ if isinstance(error, CaptureFailed) and error.__cause__ is not None else error
+    return isinstance(each, OutOfMemory | MemoryError) or "out of memory" in str(each)
+
+
 def failure(error: BaseException) -> Reply:
     """The reply that an exception becomes: its status, one line, and whether this process is lost."""
     if isinstance(error, Ended):
         return {"status": error.finding.status, "reason": error.finding.text, "code": error.finding.code}
     if isinstance(error, NoKernel | UnknownOp):
         return {"status": "unsupported", "reason": str(error)}
-    if isinstance(error, CaptureFailed):
-        return {"status": "failed", "reason": f"graph capture failed: {error}", "capture_error": str(error)}
-    out_of_memory = isinstance(error, OutOfMemory | MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    if out_of_memory:
-        return {"status": "oom", "reason": one_line(error)}
     fatal = getattr(error, "fatal", False) or any(word in str(error) for word in FATAL_WORDS)
-    return {"status": "failed", "reason": one_line(error), "fatal": bool(fatal)}
+    if not fatal and out_of_memory(error):
+        return {"status": "oom", "reason": one_line(error)}
+    told = {"status": "failed", "reason": one_line(error), "fatal": bool(fatal)}
+    if isinstance(error, CaptureFailed):
+        told |= {"reason": f"graph capture failed: {error}", "capture_error": str(error)}
+    return told
 
 
 def answer(worker: Worker, message: Reply) -> Reply:

@@ -1,6 +1,6 @@
 """Kills workers and coordinators of `gate replay` with signal 9 at random moments and compares the outcome.
 
-    python -m tests.bench.replay_kills [--kills 50] [--shapes 12] [--gpu] [--seed 1]
+    python -m tests.bench.replay_kills [--kills 50] [--shapes 12] [--lanes 1] [--gpu] [--seed 1]
 
 On the simulated GPU the rows must be identical to those of an undisturbed run; on a real one (--gpu) every row must be
 there with the same status.
@@ -71,13 +71,13 @@ def amid(process: Any, *, span_s: float, rng: random.Random) -> None:
     time.sleep(rng.uniform(0.02, span_s / 3))
 
 
-def prepare(folder: Path, *, shapes: int, gpu: bool) -> list[str]:
+def prepare(folder: Path, *, shapes: int, gpu: bool, lanes: int) -> list[str]:
     folder.mkdir(parents=True)
     if gpu:
-        fixed = ["--op", "rmsnorm", "--candidate", "triton", "--providers", "pytorch"]
+        fixed = ["--op", "rmsnorm", "--candidate", "triton", "--providers", "pytorch", "--lanes", str(lanes)]
         return ["replay", *fixed, "--base", "", "--limit", str(shapes), "--seed", "7", "--blocks", "4"]
     rig.write_inputs(folder, ledger=rig.shapes(shapes))
-    return [*_without_out(rig.arguments(folder)), "--base", f"path={rig.ROOT}"]
+    return [*_without_out(rig.arguments(folder, "--lanes", str(lanes))), "--base", f"path={rig.ROOT}"]
 
 
 def _without_out(arguments: list[str]) -> list[str]:
@@ -93,17 +93,18 @@ class Peace:
     span_s: float
     shapes: int
     gpu: bool
+    lanes: int
 
 
-def run_in_peace(folder: Path, *, shapes: int, gpu: bool) -> Peace:
-    span_s = undisturbed(folder, prepare(folder, shapes=shapes, gpu=gpu))
-    return Peace(folder=folder, span_s=span_s, shapes=shapes, gpu=gpu)
+def run_in_peace(folder: Path, *, shapes: int, gpu: bool, lanes: int = 1) -> Peace:
+    span_s = undisturbed(folder, prepare(folder, shapes=shapes, gpu=gpu, lanes=lanes))
+    return Peace(folder=folder, span_s=span_s, shapes=shapes, gpu=gpu, lanes=lanes)
 
 
 def trial(war: Path, peace: Peace, *, kills: int, rng: random.Random) -> tuple[Counter[str], bool, int]:
     """A disturbed run beside the undisturbed one: the kills made, whether the rows agree, and how many are lost."""
     shown: Shown = statuses if peace.gpu else rig.comparable
-    arguments = prepare(war, shapes=peace.shapes, gpu=peace.gpu)
+    arguments = prepare(war, shapes=peace.shapes, gpu=peace.gpu, lanes=peace.lanes)
     done = disturbed(war, arguments, kills=kills, span_s=peace.span_s, rng=rng)
     same, lost = True, 0
     for side in ("head", "base"):
@@ -118,12 +119,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--per-run", type=int, default=5)
     parser.add_argument("--shapes", type=int, default=12)
+    parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng, total, bad, lost_rows, run = random.Random(options.seed), Counter[str](), 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        peace = run_in_peace(Path(folder) / "peace", shapes=options.shapes, gpu=options.gpu)
+        peace = run_in_peace(Path(folder) / "peace", shapes=options.shapes, gpu=options.gpu, lanes=options.lanes)
         print(f"undisturbed: {peace.span_s:.1f} s", flush=True)
         while sum(total.values()) < options.kills:
             left = min(options.per_run, options.kills - sum(total.values()))

@@ -1,6 +1,6 @@
 """Kills workers and coordinators of a whole `gate run --replay` with signal 9 at random moments, and resumes it.
 
-    python -m tests.bench.run_kills [--kills 200] [--per-run 8] [--seed 1]      (on the simulated GPU)
+    python -m tests.bench.run_kills [--kills 200] [--per-run 8] [--lanes 1] [--seed 1]      (on the simulated GPU)
 
 The decision must be the undisturbed one, byte for byte; no row may be lost, and no verdict may stand before the last.
 """
@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from gate import store
 from tests.commands import timed_rig
@@ -39,14 +40,14 @@ def prepare(folder: Path) -> Path:
     return timed_rig.write_ledgers(folder / "ledgers", rows)
 
 
-def arguments(ledgers: Path, out: Path) -> list[str]:
-    return timed_rig.arguments(ledgers, out, head=",env=SIM_FACTOR:1.04")
+def arguments(ledgers: Path, out: Path, lanes: int) -> list[str]:
+    return timed_rig.arguments(ledgers, out, "--lanes", str(lanes), head=",env=SIM_FACTOR:1.04")
 
 
-def undisturbed(ledgers: Path, out: Path) -> float:
+def undisturbed(arguments: list[str]) -> float:
     """Runs once in peace; seconds it took."""
     began = time.monotonic()
-    process = launch(arguments(ledgers, out))
+    process = launch(arguments)
     _, stderr = process.communicate()
     if process.returncode not in FINAL:
         raise RuntimeError(stderr)
@@ -54,14 +55,14 @@ def undisturbed(ledgers: Path, out: Path) -> float:
 
 
 def disturbed(
-    ledgers: Path, out: Path, *, kills: int, span_s: float, rng: random.Random, peace: Path
+    arguments: list[str], out: Path, *, kills: int, span_s: float, rng: random.Random, peace: Path
 ) -> tuple[Counter[str], int]:
     """Runs with up to `kills` kills, resuming after each one of the coordinator; the kills, and verdicts too early."""
     done: Counter[str] = Counter()
     early = 0
     resume: list[str] = []
     while True:
-        process = launch([*arguments(ledgers, out), *resume])
+        process = launch([*arguments, *resume])
         rig.harass(
             process, done, most=kills, pause=lambda _: time.sleep(rng.uniform(0.05, span_s / 2)), workers=0.75, rng=rng
         )
@@ -86,14 +87,15 @@ def identities(out: Path) -> set[tuple[str, str, str]]:
     }
 
 
-def trial(folder: Path, *, kills: int, rng: random.Random, peace: Path | None = None) -> dict[str, object]:
+def trial(folder: Path, *, kills: int, rng: random.Random, peace: Path | None = None, lanes: int = 1) -> dict[str, Any]:
     """One disturbed run against an undisturbed one: the kills, rows lost, texts that differ, verdicts too early."""
     ledgers = prepare(folder)
     span_s = 3.0
     if peace is None:
         peace = folder / "peace"
-        span_s = undisturbed(ledgers, peace)
-    done, early = disturbed(ledgers, folder / "war", kills=kills, span_s=span_s, rng=rng, peace=peace)
+        span_s = undisturbed(arguments(ledgers, peace, lanes))
+    war = arguments(ledgers, folder / "war", lanes)
+    done, early = disturbed(war, folder / "war", kills=kills, span_s=span_s, rng=rng, peace=peace)
     differ = [name for name in TEXTS if (folder / "war" / name).read_bytes() != (peace / name).read_bytes()]
     lost = len(identities(peace) - identities(folder / "war"))
     return {"kills": done, "lost": lost, "differ": differ, "early": early, "peace": peace}
@@ -103,6 +105,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--per-run", type=int, default=8)
+    parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     rng, total, bad = random.Random(options.seed), Counter[str](), 0
@@ -110,13 +113,13 @@ def main() -> int:
         peace, number = None, 0
         while sum(total.values()) < options.kills:
             left = min(options.per_run, options.kills - sum(total.values()))
-            found = trial(Path(name) / str(number), kills=left, rng=rng, peace=peace)
-            peace, number = found["peace"], number + 1  # type: ignore[assignment]
-            total += found["kills"]  # type: ignore[arg-type]
+            found = trial(Path(name) / str(number), kills=left, rng=rng, peace=peace, lanes=options.lanes)
+            peace, number = found["peace"], number + 1
+            total += found["kills"]
             wrong = bool(found["lost"] or found["differ"] or found["early"])
             bad += wrong
             said = f"rows lost {found['lost']}, texts that differ {found['differ']}, early verdicts {found['early']}"
-            print(f"run {number}: {dict(found['kills'])}, {said}", flush=True)  # type: ignore[call-overload]
+            print(f"run {number}: {dict(found['kills'])}, {said}", flush=True)
     print(f"{sum(total.values())} kills ({dict(total)}) in {number} runs: {bad} runs that differ")
     return 1 if bad else 0
 

@@ -404,6 +404,15 @@ def _breaks(how: Any) -> ProviderAdapter:
     return kernel(op="rmsnorm", provider="flydsl", dtypes=DTYPES)(bind)
 
 
+@_kernel
+def hangs_in_build(case: Case, tensors: Tensors) -> Launch:
+    """Hangs as its ring is made in memory that is shared, which is after the pilot."""
+    if case.args.get("breaks") and current().is_shared(tensors["x"]):
+        _once("building")
+        time.sleep(3600)
+    return lambda: launch_work(tensors)
+
+
 def _raise(error: BaseException) -> Any:
     raise error
 

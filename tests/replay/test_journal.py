@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,3 +132,32 @@ def test_lines_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     journal.close()
     assert finished == [{"shape_id": "s0"}]
     assert read_lines(tmp_path / JOURNAL) == [HEADER, {"shape_id": "s0"}, {"shape_id": "s1"}]
+
+
+def test_a_line_that_could_not_be_written_leaves_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, _, _ = open_journal(tmp_path, header=HEADER, resume=False)
+    write, room = os.write, [20, 0]
+
+    def fills_up(handle: int, data: memoryview) -> int:
+        left = room.pop(0) if room else len(data)
+        if left == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[:left])
+
+    monkeypatch.setattr(os, "write", fills_up)
+    with pytest.raises(UnusableInput, match="cannot be written: No space left"):
+        journal.append({"shape_id": "s0"})
+    journal.append({"shape_id": "s1"})
+    journal.close()
+    again, finished, _ = open_journal(tmp_path, header=HEADER, resume=True)
+    again.close()
+    assert [line["shape_id"] for line in finished] == ["s1"]
+
+
+def test_a_closed_journal_writes_into_no_other_file(tmp_path: Path) -> None:
+    journal, _, _ = open_journal(tmp_path / "run", header=HEADER, resume=False)
+    journal.close()
+    one, two = ((tmp_path / name).open("wb") for name in ("one", "two"))
+    with one, two, pytest.raises(UnusableInput, match="cannot be written"):
+        journal.append({"shape_id": "s0"})
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == b""

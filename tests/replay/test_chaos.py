@@ -1,0 +1,84 @@
+"""Workers that fail at random, many at once: no arm ends for another's fault, nothing is lost, nothing stays behind."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from gate.replay.device import CaptureFailed, DeviceError, OutOfMemory
+from gate.replay.worker import failure
+from tests.bench.replay_chaos import ARMS, Trial
+from tests.replay.paper import World
+
+HEAD, BASE, FIRST, SECOND = (str(arm) for arm in ARMS)
+
+
+def trial(faults: dict[tuple[str, str], str], **more: Any) -> Trial:
+    """A run of few shapes with these faults, by arm and command, in the first."""
+    world = World({("s0", *place): kind for place, kind in faults.items()}, room=more.pop("room", None))
+    settings = {
+        "shapes": 3,
+        "lanes": 4,
+        "gpus": 1,
+        "processes": 0,
+        "timing": True,
+        "hurry": 0.0,
+        "most_breaks": 0,
+        **more,
+    }
+    return Trial(rng=random.Random(1), world=world, **settings)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_workers_that_fail_at_random(seed: int) -> None:
+    assert Trial.drawn(seed).run() == []
+
+
+def test_two_contexts_lost_at_once_are_the_fault_of_nobody_else() -> None:
+    assert trial({(HEAD, "open"): "fatal", (SECOND, "open"): "fatal"}).run() == []
+
+
+def test_a_baseline_that_loses_the_context_costs_not_the_next_one_in_its_process() -> None:
+    assert trial({(FIRST, "open"): "fatal"}).run() == []
+
+
+@pytest.mark.parametrize("kind", ["crash", "hang", "fatal"])
+def test_two_workers_die_in_one_command(kind: str) -> None:
+    assert trial({(HEAD, "check"): kind, (SECOND, "check"): "crash"}).run() == []
+
+
+def test_a_twin_that_fails_before_the_other_has_a_ring() -> None:
+    assert trial({(HEAD, "build"): "fail", (BASE, "build"): "other inputs"}).run() == []
+    assert trial({(HEAD, "capture"): "fail", (BASE, "build"): "other inputs"}).run() == []
+
+
+@pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 3}, {"timing": False}])
+def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[str, Any]) -> None:
+    assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
+
+
+def test_a_worker_that_finds_no_room_alone_ends_the_run() -> None:
+    assert trial({}, room=2).run() == ["it never ends"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OutOfMemory("full"),
+        MemoryError(),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported asynchronously"),
+        CaptureFailed("RuntimeError: full"),
+    ],
+)
+def test_memory_that_is_short_is_told_from_other_failures(error: Exception) -> None:
+    if isinstance(error, CaptureFailed):
+        error.__cause__ = OutOfMemory("full")
+    assert failure(error)["status"] == "oom"
+
+
+def test_a_capture_that_fails_otherwise_says_so() -> None:
+    told = failure(CaptureFailed("RuntimeError: stream is capturing"))
+    assert told["status"] == "failed" and told["capture_error"] == "RuntimeError: stream is capturing"
+    assert failure(DeviceError("out of memory after an illegal memory access"))["fatal"]

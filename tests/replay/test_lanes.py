@@ -1,0 +1,53 @@
+"""Several lanes on one GPU: the same rows and the same decision as with one, and an interrupt ends them all."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from tests.bench import run_kills
+from tests.commands import timed_rig
+from tests.factory import make_shape
+from tests.replay import rig
+
+# At the default budget some of these are half a launch from one more in their graphs: a guess at their time decides.
+US = (8.889, 19.05, 5.0, 5.63, 30.8)
+
+
+def bytes_of_rows(folder: Path, lanes: int) -> list[bytes]:
+    ledger = [make_shape(dtype="fp32", args={"M": 4 + number, "N": 64, "us": us}) for number, us in enumerate(US)]
+    rig.write_inputs(folder, ledger=ledger)
+    code, stderr = rig.run(folder, "--base", f"path={rig.ROOT}", "--lanes", str(lanes))
+    assert code == 0, stderr
+    session = rig.rows(folder)[0].session_id
+    assert session is not None
+    files = [folder / "out" / side / "rmsnorm" / "benchmark_results.jsonl" for side in ("head", "base")]
+    return [path.read_bytes().replace(session.encode(), b"") for path in files]
+
+
+def test_any_number_of_lanes_gives_the_same_rows(tmp_path: Path) -> None:
+    one, four, eight = (bytes_of_rows(tmp_path / str(lanes), lanes) for lanes in (1, 4, 8))
+    assert one == four == eight
+
+
+def test_any_number_of_lanes_gives_the_same_decision(tmp_path: Path) -> None:
+    rows = [shape for steady, us in enumerate(US[:2]) for shape in timed_rig.shapes("rmsnorm", 1, us=us, steady=steady)]
+    ledgers, texts = timed_rig.write_ledgers(tmp_path / "ledgers", {"rmsnorm": rows}), []
+    for lanes in (1, 4, 8):
+        code, stderr = timed_rig.call(run_kills.arguments(ledgers, tmp_path / str(lanes), lanes))
+        assert code == 1, stderr
+        texts.append((tmp_path / str(lanes) / "decision.json").read_bytes())
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_an_interrupt_waits_for_no_worker_that_hangs(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(4, breaks=True), candidate="hangs_in_build")
+    process = rig.start(tmp_path, "--base", f"path={rig.ROOT}", "--lanes", "4", env={"SIM_MARKS": str(tmp_path)})
+    rig.wait_for((tmp_path / "building").exists)
+    workers, began = rig.workers_of(process.pid), time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and "--resume" in stderr, stderr
+    assert time.monotonic() - began < 10
+    rig.wait_for(lambda: not any(rig.is_worker(pid) for pid in workers))
