@@ -20,6 +20,8 @@ TAIL_BYTES = 2000
 # Names the worker's end of the socket over which open files, such as shared device memory, pass.
 FILES_VARIABLE = "GATE_FILES_SOCKET"
 FILE_WAIT_S = 10.0
+# How long a process that was killed is waited for.
+END_WAIT_S = 10.0
 # The words by which runtimes report an access fault before they abort the process.
 FAULT_WORDS = ("Memory access fault", "illegal memory access", "GPU core dump", "HSA_STATUS_ERROR")
 
@@ -123,10 +125,10 @@ class Link:
 
     def _death(self, what: str) -> WorkerDied:
         try:
-            code = self._process.wait(timeout=10)
+            code = self._process.wait(timeout=END_WAIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            code = self._process.returncode
+            code = -signal.SIGKILL
         tail = self._tail()
         fault = next((line for line in tail.splitlines() if any(word in line for word in FAULT_WORDS)), None)
         told = fault or next((line for line in reversed(tail.splitlines()) if line.strip()), "")
@@ -153,10 +155,11 @@ class Link:
         self._files.close()
 
     def kill(self) -> None:
-        """Ends the worker and whatever it started (it leads a session of its own)."""
+        """Ends the worker and whatever it started (it leads a session of its own); a driver that hangs may keep it."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=END_WAIT_S)
 
 
 def how_it_ended(code: int) -> str:

@@ -166,7 +166,8 @@ class _Shared:
             except SideLost as lost:
                 crew.bury(lost.side)
                 if not lost.death.outside or attempt + 1 == watch.START_TRIES:
-                    raise NoDevice(f"{lost.side}: {lost.death.reason}") from None
+                    # Who is killed at every start may lack the host's memory.
+                    raise NoDevice(f"{lost.side}: {lost.death.reason}", full=lost.death.outside) from None
 
     def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)
@@ -174,7 +175,7 @@ class _Shared:
         if run.context_lost:
             # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.
             watch.still_answers(crew, machine, job.targets[0].arm.side)
-        if self._beside() and any(result.status == "oom" for result in run.results.values()):
+        if self._beside() and run.short_of_memory:
             self.postponed.append((machine, job))
             return
         record = {

@@ -56,6 +56,12 @@ class ShapeRun:
                 for side in (HEAD, BASE):
                     self.crew.bury(side)
 
+    @property
+    def short_of_memory(self) -> bool:
+        """Whether memory may have been short: the GPU's, or the host's, whose kernel kills time and again."""
+        full = any(result.status == "oom" for result in self.results.values())
+        return full or any(count > KILLS_FORGIVEN for count in self.kills.values())
+
     def _needs_more(self, blocks: int) -> bool:
         pairs = [(arm, Arm(BASE, arm.provider)) for arm in self.job.of_side(HEAD)]
         judged = [

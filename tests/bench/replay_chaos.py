@@ -85,6 +85,7 @@ class Trial:
         shapes = rng.randrange(1, 8)
         world = World(draw(rng, shapes), drift_after=rng.choice([None, None, rng.randrange(1, 20)]))
         world.room = rng.choice([None, rng.randrange(len({arm.side for arm in ARMS}), 20)])
+        world.host = rng.random() < 0.3
         return cls(
             rng=rng,
             shapes=shapes,

@@ -27,12 +27,13 @@ Reply = dict[str, Any]
 class World:
     """The faults by (shape, arm, command), what is in work on each GPU, and what went wrong with the coordinator.
 
-    No more than `room` workers find memory on one GPU.
+    No more than `room` workers find memory on one GPU; the next is refused, or killed if `host` memory is short.
     """
 
     faults: dict[tuple[str, str, str], str]
     drift_after: int | None = None
     room: int | None = None
+    host: bool = False
     busy: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     wrong: list[str] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
@@ -119,6 +120,9 @@ class Worker:
         if self.lost and do not in ("wake", "drop"):
             return {"status": "failed", "reason": f"context lost in {do}", "fatal": True}
         full = do == "hello" and self.world.full(self.gpu)
+        if full and self.world.host:
+            self.alive = False
+            raise WorkerDied("killed as it started", outside=True)
         if full or fault == "oom" or (fault == "oom beside" and self.lane != "alone"):
             return {"status": "oom", "reason": "full"}
         self.greeted = self.greeted or do == "hello"

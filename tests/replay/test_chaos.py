@@ -17,7 +17,11 @@ HEAD, BASE, FIRST, SECOND = (str(arm) for arm in ARMS)
 
 def trial(faults: dict[tuple[str, str], str], **more: Any) -> Trial:
     """A run of few shapes with these faults, by arm and command, in the first."""
-    world = World({("s0", *place): kind for place, kind in faults.items()}, room=more.pop("room", None))
+    world = World(
+        {("s0", *place): kind for place, kind in faults.items()},
+        room=more.pop("room", None),
+        host=more.pop("host", False),
+    )
     settings = {
         "shapes": 3,
         "lanes": 4,
@@ -54,7 +58,9 @@ def test_a_twin_that_fails_before_the_other_has_a_ring() -> None:
     assert trial({(HEAD, "capture"): "fail", (BASE, "build"): "other inputs"}).run() == []
 
 
-@pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 3}, {"timing": False}])
+@pytest.mark.parametrize(
+    "more", [{}, {"host": True}, {"host": True, "processes": 3}, {"gpus": 2}, {"processes": 3}, {"timing": False}]
+)
 def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[str, Any]) -> None:
     assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
 
+import pytest
+
+from gate.replay import link
 from tests.bench import run_kills
 from tests.commands import timed_rig
 from tests.factory import make_shape
@@ -51,3 +55,15 @@ def test_an_interrupt_waits_for_no_worker_that_hangs(tmp_path: Path) -> None:
     assert process.returncode == 130 and "--resume" in stderr, stderr
     assert time.monotonic() - began < 10
     rig.wait_for(lambda: not any(rig.is_worker(pid) for pid in workers))
+
+
+def test_a_worker_that_outlives_its_kill_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = link.Link(name="w", command=["sleep", "60"], environment={"PATH": os.environ["PATH"]}, log=tmp_path / "log")
+    began = time.monotonic()
+    with monkeypatch.context() as stubborn:
+        stubborn.setattr(link, "END_WAIT_S", 0.1)
+        stubborn.setattr(os, "killpg", lambda *_: None)
+        with pytest.raises(link.WorkerDied, match="hang: no answer to wake"):
+            made.ask({"do": "wake"}, timeout_s=0.1)
+    assert time.monotonic() - began < 10
+    made.close()
