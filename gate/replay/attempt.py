@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gate.replay.blocks import BASE, HEAD, Arm
+from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
 from gate.replay.chips import Chip
 from gate.replay.integrity import MEMORY_CODES
 from gate.replay.job import Job, Settings
 from gate.replay.measuring import Measuring
 from gate.replay.talk import Talk
-from gate.replay.timer import RING_BYTES, SPREAD_FACTOR, plan_ring
+from gate.replay.timer import RING_BYTES, SHARED_BYTES, plan_ring, room
 
 Reply = dict[str, Any]
 
@@ -130,15 +130,17 @@ class Attempt:
         plans: dict[Arm, Reply] = {}
         for arm in estimates:
             twins = [other for name, other in estimates.items() if name.provider == arm.provider]
-            shared = int(self.talk.crew.memory.size / SPREAD_FACTOR) if arm in self.twins else RING_BYTES
+            chip = Chip(**self.talk.crew.chips[arm.side])
+            alone = arm.side != CONTROL and arm not in self.twins
+            shared = self.talk.crew.memory.size if arm in self.twins else SHARED_BYTES
             plans[arm] = asdict(
                 plan_ring(
                     footprint_bytes=max(int(twin["footprint_bytes"]) for twin in twins),
                     estimate_us=min(twin["estimate_us"] for twin in twins),
-                    chip=Chip(**self.talk.crew.chips[arm.side]),
+                    chip=chip,
                     free_bytes=min(int(twin["free_bytes"]) for twin in twins),
                     budget_us=self.settings.budget_us,
-                    ring_bytes=min(shared, RING_BYTES),
+                    most_bytes=RING_BYTES if alone else room(chip, shared),
                 )
             )
         return plans

@@ -174,7 +174,7 @@ class Cell:
         if method == "cudagraph":
             found = visit_one_launch(self.device, single=single)
         else:
-            found = visit_slope(self.device, full=full, single=single, plan=self.plan, replays=replays)
+            found = visit_slope(self.device, full=full, single=single, plan=self.plan, most=replays)
         integrity.require_finite([*found.full_us, *found.single_us, found.gpu_us])
         return found
 

@@ -23,9 +23,14 @@ EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 30, 7, 10_000.0
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
+# A launch that takes so long needs no more than two of them in a graph, and no replay again, to be told apart.
+LONG_LAUNCH_US = 5000.0
 MEMORY_SHARE = 0.1
-# Enough for every known chip's caches; all of it is filled, judged and summed for every arm.
+# Where head and base cannot lie at one place, many copies average out where they lie.
 RING_BYTES = 2 * 1024 * MIB
+# Else a ring is at most this many times what evicts all caches, which a cold ring of any state fits into: all of it is
+# filled, judged and summed for every arm.
+EVICTIONS = 3
 # Two copies of the largest states, which no ring can do with less than, shall still lie in shared memory.
 SHARED_BYTES = 4 * 1024 * MIB
 # Memory that a ring takes over its tensors' own bytes, since small copies are spread out.
@@ -38,7 +43,8 @@ class RingPlan:
     """How many copies of the state there are, how many launches a graph holds, and what that makes of the caches.
 
     `flush` evicts all caches before each replay: a small state cannot fill a ring larger than the caches, so every
-    copy is used once a replay instead. `budget_us` is the device work asked of one graph.
+    copy is used once a replay instead. `budget_us` is the device work asked of one graph, `replays` how many replays of
+    it a visit counts.
     """
 
     copies: int
@@ -46,6 +52,12 @@ class RingPlan:
     flush: bool
     cache_state: str
     budget_us: float
+    replays: int = REPLAYS
+
+
+def room(chip: Chip, memory_bytes: int) -> int:
+    """How large a ring is made whose place does not matter, in so much memory."""
+    return min(EVICTIONS * chip.evict_bytes, int(memory_bytes / SPREAD_FACTOR))
 
 
 def plan_ring(
@@ -55,19 +67,20 @@ def plan_ring(
     chip: Chip,
     free_bytes: int,
     budget_us: float = GRAPH_BUDGET_US,
-    ring_bytes: int = RING_BYTES,
+    most_bytes: int = RING_BYTES,
 ) -> RingPlan:
-    """The ring, of at most `ring_bytes`, for a state of `footprint_bytes` whose launch takes about `estimate_us`.
+    """The ring, of at most `most_bytes`, for a state of `footprint_bytes` whose launch takes about `estimate_us`.
 
     A ring is cold when (copies - 1) x footprint reaches the chip's `evict_bytes`; a graph then makes whole laps, so
     that a copy returns only after all the others. Where memory does not allow that, the label says what is left:
     `cold_l2` (beyond L2 only) or `hot`.
     """
-    wanted = min(max(round(budget_us / max(estimate_us, 0.1)), 3), MAX_LAUNCHES)
+    fewest, replays = (2, 1) if estimate_us >= LONG_LAUNCH_US else (3, REPLAYS)
+    wanted = min(max(round(budget_us / max(estimate_us, 0.1)), fewest), MAX_LAUNCHES)
     footprint = max(footprint_bytes, 1)
-    affordable = max(min(int(free_bytes * MEMORY_SHARE), ring_bytes) // footprint, 2)
+    affordable = max(min(int(free_bytes * MEMORY_SHARE), most_bytes) // footprint, 2)
     cold = math.ceil(chip.evict_bytes / footprint) + 1
-    if cold > max(wanted, 3):
+    if cold > max(wanted, fewest):
         copies, flush = min(wanted, affordable), True
     else:
         # More copies than coldness needs: where a copy lies in memory moves its time by up to a percent, and only
@@ -79,8 +92,14 @@ def plan_ring(
         state = "cold_hbm"
     else:
         state, flush = cache_state(copies=copies, footprint_bytes=footprint, chip=chip), False
-    launches = max(copies * laps, 3)
-    return RingPlan(copies=copies, launches=launches, flush=flush, cache_state=state, budget_us=budget_us)
+    return RingPlan(
+        copies=copies,
+        launches=max(copies * laps, fewest),
+        flush=flush,
+        cache_state=state,
+        budget_us=budget_us,
+        replays=replays,
+    )
 
 
 def cache_state(*, copies: int, footprint_bytes: int, chip: Chip) -> str:
@@ -108,9 +127,11 @@ def slope_us(*, full_us: Sequence[float], single_us: Sequence[float], launches: 
     return (statistics.median(full_us) - statistics.median(single_us)) / (launches - 1)
 
 
-def visit_slope(device: Device, *, full: Any, single: Any, plan: RingPlan, replays: int = REPLAYS) -> Visit:
-    """Measures one visit. The first replay is discarded: it pays for the arm's absence, up to 55 times the rest."""
-    graphs = [full] * (1 + replays) + [single] * SINGLE_REPLAYS
+def visit_slope(device: Device, *, full: Any, single: Any, plan: RingPlan, most: int = REPLAYS) -> Visit:
+    """Measures one visit, of the plan's replays or `most`. The first replay is discarded: it pays for the arm's
+    absence, up to 55 times the rest."""
+    replays = min(plan.replays, most)
+    graphs = [full] * (1 + replays) + [single] * min(SINGLE_REPLAYS, plan.replays)
     times = device.timed(graphs, flush=plan.flush)
     full_us, single_us = tuple(times[1 : 1 + replays]), tuple(times[1 + replays :])
     t_us = slope_us(full_us=full_us, single_us=single_us, launches=plan.launches)

@@ -15,7 +15,7 @@ from typing import Any
 from gate.replay.chips import Chip
 from gate.replay.link import Link
 from gate.replay.sharing import SharedMemory
-from gate.replay.timer import RING_BYTES, SPREAD_FACTOR, plan_ring
+from gate.replay.timer import RING_BYTES, plan_ring, room
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -81,7 +81,7 @@ def planned(
             chip=Chip(**chip),
             free_bytes=int(min(pilot["free_bytes"] for pilot in pilots)),
             budget_us=budget_us,
-            ring_bytes=RING_BYTES if memory is None else int(memory.size / SPREAD_FACTOR),
+            most_bytes=RING_BYTES if memory is None else room(Chip(**chip), memory.size),
         )
     )
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gate.replay.timer import RING_BYTES, SPREAD_FACTOR
+from gate.replay.chips import Chip
+from gate.replay.timer import RING_BYTES, room
 from tests.bench import timer_aa, timer_seeded
 from tests.bench.replay_rig import block_ratios, mean_and_error, planned, prepare_pair
 from tests.bench.timer_seeded import Bench, Pair, calibrate, measure, off_pp
@@ -67,7 +68,7 @@ def test_the_ring_keeps_to_the_memory_that_is_shared() -> None:
     memory = Memory()
     memory.size = 600 << 20
     plan, own, readies = prepared(100 << 20, memory)
-    assert plan["copies"] == int(memory.size / SPREAD_FACTOR) // (100 << 20)
+    assert plan["copies"] == room(Chip(**CHIP), memory.size) // (100 << 20)
     assert own == ""
     assert readies == [{"copies": plan["copies"], "shared": True}] * 2
     without = planned(CHIP, [Made("x", footprint=100 << 20).ask("pilot")], 2000.0, None)
