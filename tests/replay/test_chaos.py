@@ -65,6 +65,13 @@ def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[st
     assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
 
 
+@pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 2}])
+def test_what_was_postponed_when_the_time_was_over_is_measured_by_the_resumed_run(more: dict[str, Any]) -> None:
+    run = trial({(HEAD, "build"): "oom beside"}, hurry=1.0, most_breaks=60, **more)
+    assert run.run() == []
+    assert run.breaks > 0
+
+
 def test_a_worker_that_finds_no_room_alone_ends_the_run() -> None:
     assert trial({}, room=2).run() == ["it never ends"]
 
