@@ -113,6 +113,9 @@ class _Shared:
         try:
             self._serve(crew, machine, waiting)
         except NoDevice as error:
+            # A lane whose workers find no memory beside the others' leaves its work to them.
+            if error.full and self._beside():
+                return
             self._fail(UnusableInput(Problem(what=f"no GPU: {error}", file="", fix=NO_GPU_FIX)))
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread, which raises it
             self._fail(error)
@@ -139,12 +142,9 @@ class _Shared:
                     self._prepare(crew, machine, job)
                 last = job
                 self._one(crew, machine, job)
-            except NoDevice as error:
-                if not (error.full and self._beside()):
-                    raise
-                # This lane's workers take memory that the others need.
+            except NoDevice:
                 self.postponed.append((machine, job))
-                return
+                raise
             reason = watch.changed(crew, machine, job.targets[0].arm.side)
             if reason is not None:
                 self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"

@@ -39,7 +39,7 @@ def self_test(crew: Crew, machine: Machine, side: str) -> None:
 
 
 def still_answers(crew: Crew, machine: Machine, side: str) -> None:
-    """Raises UnusableInput when the GPU no longer answers a fresh process."""
+    """Raises UnusableInput when the GPU no longer answers a fresh process, NoDevice when that finds no memory."""
     reason = "its workers die"
     for _ in range(START_TRIES):
         try:
@@ -51,6 +51,8 @@ def still_answers(crew: Crew, machine: Machine, side: str) -> None:
                 return
             reason = reply["reason"]
         except NoDevice as error:
+            if error.full:
+                raise
             reason = str(error)
         except SideLost as lost:
             reason = lost.death.reason

@@ -28,12 +28,14 @@ class World:
     """The faults by (shape, arm, command), what is in work on each GPU, and what went wrong with the coordinator.
 
     No more than `room` workers find memory on one GPU; the next is refused, or killed if `host` memory is short.
+    Beside other lanes no worker finds any that is not one of the first `early`.
     """
 
     faults: dict[tuple[str, str, str], str]
     drift_after: int | None = None
     room: int | None = None
     host: bool = False
+    early: int | None = None
     busy: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     wrong: list[str] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
@@ -56,9 +58,12 @@ class World:
                 del self.faults[key]
             return found
 
-    def full(self, gpu: str) -> bool:
+    def full(self, newcomer: Worker) -> bool:
         """Whether one more worker finds no memory."""
+        gpu = newcomer.gpu
         with self.lock:
+            if self.early is not None and newcomer.lane != "alone" and self.workers.index(newcomer) >= self.early:
+                return True
             there = sum(worker.alive and worker.greeted and worker.gpu == gpu for worker in self.workers)
             return self.room is not None and there >= self.room
 
@@ -119,7 +124,7 @@ class Worker:
         self.lost = self.lost or fault == "fatal"
         if self.lost and do not in ("wake", "drop"):
             return {"status": "failed", "reason": f"context lost in {do}", "fatal": True}
-        full = do == "hello" and self.world.full(self.gpu)
+        full = do == "hello" and self.world.full(self)
         if full and self.world.host:
             self.alive = False
             raise WorkerDied("killed as it started", outside=True)

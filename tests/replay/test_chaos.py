@@ -17,11 +17,8 @@ HEAD, BASE, FIRST, SECOND = (str(arm) for arm in ARMS)
 
 def trial(faults: dict[tuple[str, str], str], **more: Any) -> Trial:
     """A run of few shapes with these faults, by arm and command, in the first."""
-    world = World(
-        {("s0", *place): kind for place, kind in faults.items()},
-        room=more.pop("room", None),
-        host=more.pop("host", False),
-    )
+    shortage = {name: more.pop(name) for name in ("room", "host", "early") if name in more}
+    world = World({("s0", *place): kind for place, kind in faults.items()}, **shortage)
     settings = {
         "shapes": 3,
         "lanes": 4,
@@ -63,6 +60,11 @@ def test_a_twin_that_fails_before_the_other_has_a_ring() -> None:
 )
 def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[str, Any]) -> None:
     assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
+
+
+@pytest.mark.parametrize("kind", ["crash", "fatal"])
+def test_a_worker_that_died_finds_no_room_to_come_back(kind: str) -> None:
+    assert trial({(HEAD, "check"): kind, (BASE, "check"): kind}, early=9).run() == []
 
 
 @pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 2}])
