@@ -145,7 +145,7 @@ class _Shared:
             except NoDevice:
                 self.postponed.append((machine, job))
                 raise
-            reason = watch.changed(crew, machine, job.targets[0].arm.side)
+            reason = watch.changed(crew, machine, job.targets[0].arm.side, beside=self._beside())
             if reason is not None:
                 self.session.stopped = self.session.stopped or f"the machine changed under the session: {reason}"
                 self.halt.set()

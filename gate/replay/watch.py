@@ -60,10 +60,11 @@ def still_answers(crew: Crew, machine: Machine, side: str) -> None:
     raise UnusableInput(Problem(what=what, file="", fix="see the driver's log, then --resume"))
 
 
-def changed(crew: Crew, machine: Machine, side: str) -> str | None:
+def changed(crew: Crew, machine: Machine, side: str, *, beside: bool) -> str | None:
     """Integrity check 7 over the session: why a canary says that the machine is another, even after a pause.
 
-    It is taken every few seconds at most, and after every shape of a simulated GPU, whose time stands still.
+    It is taken every few seconds at most, and after every shape of a simulated GPU, whose time stands still. Raises
+    NoDevice when it finds no memory `beside` other lanes.
     """
     simulated = crew.settings.device.startswith("sim")
     if machine.canary is None or (not simulated and time.monotonic() - machine.canary_at < CANARY_EVERY_S):
@@ -72,13 +73,13 @@ def changed(crew: Crew, machine: Machine, side: str) -> str | None:
     for attempt in range(CANARY_TRIES):
         if attempt and not simulated:
             time.sleep(CANARY_PAUSE_S)
-        reason = _drift(crew, machine, machine.canary, side)
+        reason = _drift(crew, machine, machine.canary, side, beside=beside)
         if reason is None:
             return None
     return reason
 
 
-def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str) -> str | None:
+def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str, *, beside: bool) -> str | None:
     """Why a canary does not say that the machine is as it was; one that cannot be measured says nothing of it."""
     try:
         crew.start([side], hold=machine.token.share)
@@ -87,6 +88,8 @@ def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str) -> 
     except SideLost as lost:
         crew.bury(lost.side)
         return f"the canary's worker died: {lost.death.reason}"
+    if reply["status"] == "oom" and beside:
+        raise NoDevice(f"{side}: the canary fails: {reply['reason']}", full=True)
     if reply["status"] != "ok":
         return f"the canary fails: {reply['reason']}"
     machine.saw(reply["canary"])

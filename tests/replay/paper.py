@@ -28,7 +28,7 @@ class World:
     """The faults by (shape, arm, command), what is in work on each GPU, and what went wrong with the coordinator.
 
     No more than `room` workers find memory on one GPU; the next is refused, or killed if `host` memory is short.
-    Beside other lanes no worker finds any that is not one of the first `early`.
+    Beside other lanes no worker finds any that is not one of the first `early`, and no canary after the first `calm`.
     """
 
     faults: dict[tuple[str, str, str], str]
@@ -36,6 +36,7 @@ class World:
     room: int | None = None
     host: bool = False
     early: int | None = None
+    calm: int | None = None
     busy: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     wrong: list[str] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
@@ -66,6 +67,11 @@ class World:
                 return True
             there = sum(worker.alive and worker.greeted and worker.gpu == gpu for worker in self.workers)
             return self.room is not None and there >= self.room
+
+    def crowded(self) -> bool:
+        """Whether a canary finds no memory beside others."""
+        with self.lock:
+            return self.calm is not None and self.canaries >= self.calm
 
     @contextmanager
     def working(self, gpu: str, do: str) -> Iterator[None]:
@@ -128,6 +134,7 @@ class Worker:
         if full and self.world.host:
             self.alive = False
             raise WorkerDied("killed as it started", outside=True)
+        full = full or (do == "canary" and self.lane != "alone" and self.world.crowded())
         if full or fault == "oom" or (fault == "oom beside" and self.lane != "alone"):
             return {"status": "oom", "reason": "full"}
         self.greeted = self.greeted or do == "hello"

@@ -17,7 +17,7 @@ HEAD, BASE, FIRST, SECOND = (str(arm) for arm in ARMS)
 
 def trial(faults: dict[tuple[str, str], str], **more: Any) -> Trial:
     """A run of few shapes with these faults, by arm and command, in the first."""
-    shortage = {name: more.pop(name) for name in ("room", "host", "early") if name in more}
+    shortage = {name: more.pop(name) for name in ("room", "host", "early", "calm") if name in more}
     world = World({("s0", *place): kind for place, kind in faults.items()}, **shortage)
     settings = {
         "shapes": 3,
@@ -65,6 +65,11 @@ def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[st
 @pytest.mark.parametrize("kind", ["crash", "fatal"])
 def test_a_worker_that_died_finds_no_room_to_come_back(kind: str) -> None:
     assert trial({(HEAD, "check"): kind, (BASE, "check"): kind}, early=9).run() == []
+
+
+@pytest.mark.parametrize("more", [{}, {"processes": 2}])
+def test_a_canary_that_finds_no_room_beside_others_ends_its_lane_only(more: dict[str, Any]) -> None:
+    assert trial({}, shapes=6, calm=2, **more).run() == []
 
 
 @pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 2}])
