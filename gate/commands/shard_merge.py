@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gate import store
-from gate.commands import judge_files, judged, shard_plan, timed_options, timed_part, timed_run
+from gate.commands import judge_files, judged, shard_plan, timed_judge, timed_options, timed_part, timed_run
 from gate.commands.run import POLICY_FILE, WAIVERS_FILE, read_frozen
 from gate.commands.shard_plan import PLAN_FILE, ShardPlan
 from gate.commands.timed_part import PART_FILE, Part
@@ -58,16 +58,16 @@ def run(
         found = [Found(folder=folder, part=timed_part.read(folder)) for folder in folders if _left(folder)]
         check(found, plan)
         work = whole_work(plan, found, ledgers)
-        frame = timed_run.Frame(
+        frame = timed_judge.Frame(
             work=work,
             policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
             waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
-            given=timed_run.given_of(ledgers, op_from=None),
+            given=timed_judge.given_of(ledgers, op_from=None),
         )
         measured = put_together(found, plan, work)
         timed_run.write_rows(out, work, measured)
-        decision = timed_run.judge_rows(frame, measured, root=ledgers, code={})
+        decision = timed_judge.judge_rows(frame, measured, root=ledgers, code={}, may_block=False)
     except UnusableInput as error:
         judged.write(judged.unusable(error.problems), out)
         raise

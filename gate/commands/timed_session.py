@@ -108,9 +108,13 @@ def confirm(tape: Tape, jobs: Sequence[Job], found: MeasuredRun, *, first: int, 
             return
         sizes = [each] * (processes - done)
         parts = spread(waiting, first=first + done * each, sizes=sizes, process=done)
-        tape.measure(parts, title=f"confirm, look {number + 1}", pairs=max(len(sizes), 2))
+        try:
+            tape.measure(parts, title=f"confirm, look {number + 1}", pairs=max(len(sizes), 2))
+        finally:
+            # What the look has finished counts, however it ends; a shape that it has not is not judged by a part of it.
+            found.confirm = tape.whole(policy.confirm.processes[: number + 1])
         done = processes
-        found.confirm = tape.rows(process=done - 1)
+        assert found.confirm is not None, "a finished look has rows"
         settled = {row.shape_id for row in judge(found.rows, found.confirm) if row.verdict == "regressed"}
         settled |= {row.shape_id for row in judge(found.confirm) if clean(row, policy)}
         waiting = [job for job in waiting if job.case.shape_id not in settled]

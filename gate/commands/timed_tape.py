@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -101,7 +102,24 @@ class Tape:
 
     def rows(self, *, process: int | None = None) -> Rows:
         """The rows of each side from the records, or from those of the processes up to `process`."""
-        kept = [record for record in self.records if process is None or record["process"] <= process]
+        return self._rows([record for record in self.records if process is None or record["process"] <= process])
+
+    def whole(self, looks: Sequence[int]) -> Rows | None:
+        """The rows of each side, each shape up to the last of `looks`, told in process pairs, that it has finished.
+
+        A shape that has finished none has not been measured; None when that is every shape.
+        """
+        seen: defaultdict[str, set[int]] = defaultdict(set)
+        for record in self.records:
+            seen[record["shape_id"]].add(record["process"])
+        upto = {
+            shape_id: max((look for look in looks if found >= set(range(look))), default=0)
+            for shape_id, found in seen.items()
+        }
+        kept = [record for record in self.records if record["process"] < upto[record["shape_id"]]]
+        return self._rows(kept) if kept else None
+
+    def _rows(self, kept: Sequence[dict[str, Any]]) -> Rows:
         facts = {
             "session_id": self.header["session_id"],
             "seed": self.header["seed"],

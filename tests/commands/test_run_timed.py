@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ import pytest
 from gate import store
 from gate.cli import run
 from gate.commands.run import Limits
+from gate.commands.timed_judge import MOST_NAMED, given_of, pasteable, unfinished
 from gate.commands.timed_options import DEFAULTS
-from gate.commands.timed_run import MOST_NAMED, given_of, pasteable, unfinished
 from gate.commands.timed_work import read_work
 from gate.model.decision import Command
 from gate.model.problem import Problem
@@ -160,6 +161,62 @@ def test_the_time_that_was_granted_ends_it_and_resume_goes_on(ledgers: Path, slo
     assert journal(tmp_path, "replay")[: len(kept)] == kept
 
 
+def broken_off(slow: Path, ledgers: Path, out: Path, *, without: Sequence[str]) -> list[str]:
+    """The finished run as if it had broken off before these shapes were confirmed; how to go on with it."""
+    shutil.copytree(slow, out)
+    path = out / "confirm" / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line).get("shape_id") not in without))
+    return [*rig.arguments(ledgers, out, head=SLOW), "--resume"]
+
+
+# No worker answers so soon.
+DEAD = ("--watchdog", "0.00001")
+
+
+def test_a_run_that_breaks_off_while_it_confirms_blocks_on_what_is_confirmed(
+    slow: Path, ledgers: Path, tmp_path: Path
+) -> None:
+    first, second = (row["shape_id"] for row in rig.decision(slow)["rows"] if row["verdict"] == "regressed")
+    argv = broken_off(slow, ledgers, tmp_path / "out", without=[second])
+    assert rig.call([*argv, *DEAD])[0] == 1
+    decision = rig.decision(tmp_path / "out")
+    assert decision["gate"] == "block" and "not_finished" in decision["reasons"]
+    assert "hang" in decision["summary"]
+    verdicts = {row["shape_id"]: (row["verdict"], row["reasons"]) for row in decision["rows"]}
+    assert verdicts[first][0] == "regressed"
+    assert rig.call(argv)[0] == 1
+    assert (tmp_path / "out" / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
+
+
+def test_a_run_that_breaks_off_before_anything_is_confirmed_has_no_verdict(
+    slow: Path, ledgers: Path, tmp_path: Path
+) -> None:
+    red = [row["shape_id"] for row in rig.decision(slow)["rows"] if row["verdict"] == "regressed"]
+    assert rig.call([*broken_off(slow, ledgers, tmp_path / "out", without=red), *DEAD])[0] == 2
+    decision = rig.decision(tmp_path / "out")
+    assert decision["gate"] == "no_verdict" and decision["reasons"][0] == "not_finished"
+
+
+def test_of_a_look_that_broke_off_only_the_shapes_that_it_finished_count(
+    slow: Path, ledgers: Path, tmp_path: Path
+) -> None:
+    first, second = (row["shape_id"] for row in rig.decision(slow)["rows"] if row["verdict"] == "regressed")
+    argv = broken_off(slow, ledgers, tmp_path / "out", without=[])
+    path = tmp_path / "out" / "confirm" / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    last = [line for line in lines if json.loads(line).get("shape_id") == second][-1]
+    path.write_text("".join(line for line in lines if line != last))
+    assert rig.call([*argv, *DEAD])[0] == 1
+    rows = [
+        row
+        for path in (tmp_path / "out" / "confirm" / "head").glob(f"*/{store.RESULTS_FILE}")
+        for row in store.read_results(path).outcomes
+    ]
+    status = {row.shape_id: row.benchmark_status for row in rows if row.provider == "flydsl"}
+    assert (status[first], status[second]) == ("ok", "skipped")
+
+
 def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(slow, out)
@@ -221,6 +278,7 @@ FULL = """
 import errno, os, random, sys
 seed, chance, argv = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
 rng, real_write, armed = random.Random(seed), os.write, []
+from collections.abc import Sequence
 from pathlib import Path
 real_replace = Path.replace
 def full():
@@ -431,7 +489,7 @@ def test_an_unfinished_run_says_first_what_broke_it_and_then_what_is_missing(
 ) -> None:
     ledger = build.ledger()
     green = build.decide(ledger, build.run(ledger, seed=1), build.run(ledger, seed=2))
-    found = unfinished(green, missing, [Problem(what=what, file="") for what in broken])
+    found = unfinished(green, missing, [Problem(what=what, file="") for what in broken], confirmed=False)
     assert green.gate == "pass"
     assert (found.gate, found.decision, found.headline) == ("no_verdict", "blocked", "no_verdict")
     assert found.reasons[0] == "not_finished"
@@ -444,8 +502,8 @@ def test_of_many_missing_shapes_the_first_are_named_and_the_others_counted() -> 
     ledger = build.ledger()
     green = build.decide(ledger, build.run(ledger, seed=1), build.run(ledger, seed=2))
     shapes = [f"s{number}" for number in range(MOST_NAMED + 1)]
-    assert unfinished(green, shapes, []).problems[0].endswith(f", s{MOST_NAMED - 1} and 1 more")
-    assert unfinished(green, shapes[:-1], []).problems[0].endswith(f", s{MOST_NAMED - 1}")
+    assert unfinished(green, shapes, [], confirmed=False).problems[0].endswith(f", s{MOST_NAMED - 1} and 1 more")
+    assert unfinished(green, shapes[:-1], [], confirmed=False).problems[0].endswith(f", s{MOST_NAMED - 1}")
 
 
 def test_machine_code_is_not_judged_over_a_timed_run(

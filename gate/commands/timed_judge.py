@@ -1,0 +1,141 @@
+"""What a timed run's rows come to: judged with what confirms them, and what a run that broke off may still say."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from gate.analysis.judge import Inputs, judge
+from gate.commands import judged
+from gate.commands.artifact_judge import stored_results, uncontradicted
+from gate.commands.timed_session import MeasuredRun, unmeasured
+from gate.commands.timed_work import Work
+from gate.model.decision import CodeEvidence, Command, Decision
+from gate.model.ledger import Ledger
+from gate.model.outcome import Outcome, Results
+from gate.model.policy import Policy
+from gate.model.problem import Problem
+from gate.model.waiver import Waiver
+from gate.replay.blocks import BASE, HEAD
+from gate.resources import frozen_ledgers_dir
+
+MOST_NAMED = 20
+# The verbs of printed commands that read ledgers and ops.
+TIMED_VERBS = ("gate replay ", "gate profile ")
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judgement needs beside the rows."""
+
+    work: Work
+    policy: Policy
+    waivers: tuple[Waiver, ...]
+    today: date
+    given: Mapping[str, str | None]
+
+
+def given_of(ledgers: Path, *, op_from: str | None) -> dict[str, str | None]:
+    """What a printed command must be told, as a new call would not find it by itself."""
+    found_anyway = ledgers.resolve() == frozen_ledgers_dir().resolve()
+    return {"op_from": op_from, "ledgers": None if found_anyway else str(ledgers)}
+
+
+def judge_rows(
+    frame: Frame, found: MeasuredRun, *, root: Path, code: Mapping[str, CodeEvidence], may_block: bool = True
+) -> Decision:
+    """The decision on what was measured; without a base of this session it is held against the stored one.
+
+    What broke off blocks on a confirmed regression if it `may_block`, and has no verdict else.
+    """
+    head, base = found.rows[HEAD], found.rows.get(BASE)
+    again = None if found.confirm is None else (found.confirm[BASE], found.confirm[HEAD])
+    stored = () if base is not None else _stored(root, head)
+    decision = judge(inputs(frame, head, base or stored, confirm=again, code=code))
+    decision = uncontradicted(decision)
+    decision = msgspec.structs.replace(
+        decision, scope=frame.work.scope, commands=tuple(pasteable(decision.commands, frame.work, given=frame.given))
+    )
+    missing = unmeasured(frame.work, found.rows)
+    if not (missing or found.broken):
+        return decision
+    red = {row.shape_id for row in decision.rows if row.verdict == "regressed"}
+    confirmed = (
+        may_block and decision.gate == "block" and not red.isdisjoint(_measured(again[1]) if again is not None else ())
+    )
+    return unfinished(decision, missing, found.broken, confirmed=confirmed)
+
+
+def _measured(rows: Sequence[Outcome]) -> set[str]:
+    return {row.shape_id for row in rows if row.benchmark_status == "ok"}
+
+
+def _stored(root: Path, head: Sequence[Outcome]) -> Sequence[Outcome]:
+    arches = {row.arch for row in head if row.arch}
+    return stored_results(root, arches.pop()).outcomes if len(arches) == 1 else ()
+
+
+def inputs(
+    frame: Frame,
+    head: Sequence[Outcome],
+    base: Sequence[Outcome] | None,
+    *,
+    confirm: tuple[Sequence[Outcome], Sequence[Outcome]] | None = None,
+    code: Mapping[str, CodeEvidence] | None = None,
+) -> Inputs:
+    """Everything a judgement depends on."""
+    wanted = {shape.shape_id for shape in frame.work.inputs.shapes}
+    return Inputs(
+        ledger=Ledger(shapes=frame.work.inputs.shapes),
+        matrices=frame.work.inputs.matrices,
+        base=Results(outcomes=tuple(row for row in base or () if row.shape_id in wanted)),
+        head=Results(outcomes=tuple(head)),
+        policy=frame.policy,
+        waivers=frame.waivers,
+        today=frame.today,
+        code=code or {},
+        confirm=None if confirm is None else (_results(confirm[0]), _results(confirm[1])),
+    )
+
+
+def _results(rows: Sequence[Outcome]) -> Results:
+    return Results(outcomes=tuple(rows))
+
+
+def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Problem], *, confirmed: bool) -> Decision:
+    """No verdict unless a regression is confirmed, which no missing row could mend; names what is missing and why."""
+    named = ", ".join(missing[:MOST_NAMED]) + (f" and {len(missing) - MOST_NAMED} more" if missing[MOST_NAMED:] else "")
+    what = [f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured: {named}"] if missing else []
+    told = [*(problem.what for problem in broken), *what]
+    next_step = "run it again with --resume; what is finished is not measured twice"
+    if confirmed:
+        found = msgspec.structs.replace(
+            decision, reasons=(*decision.reasons, "not_finished"), problems=(*told, *decision.problems)
+        )
+    else:
+        found = judged.withheld(decision, "not_finished", problems=told, next_step=next_step)
+    return msgspec.structs.replace(found, summary=f"The run did not finish: {told[0]}. {decision.summary}")
+
+
+def pasteable(commands: Sequence[Command], work: Work, *, given: Mapping[str, str | None]) -> list[Command]:
+    """The commands with what this run was given and a new call would not find: candidate, ops' place, ledgers.
+
+    A decision holds no path, so the folder of the ledgers is a variable; `given` is what `given_of` tells.
+    """
+    candidates = {matrix.candidate_provider for matrix in work.inputs.matrices.values()}
+    (only,) = candidates if len(candidates) == 1 else (None,)
+    more = [("gate replay ", f"--candidate {only}")] if only not in (None, "flydsl") else []
+    if given["op_from"]:
+        more += [(verb, shlex.join(["--op-from", given["op_from"]])) for verb in TIMED_VERBS]
+    if given["ledgers"]:
+        more += [(verb, '--ledgers "$LEDGERS"') for verb in TIMED_VERBS]
+    return [_with(one, [text for verb, text in more if one.line.startswith(verb)]) for one in commands]
+
+
+def _with(command: Command, more: Sequence[str]) -> Command:
+    line = command.line.replace(" --out ", f" {' '.join([*more, '--out'])} ", 1)
+    what = command.what + ("; LEDGERS: the folder that this run was given" if '"$LEDGERS"' in line else "")
+    return Command(what=what, line=line)
