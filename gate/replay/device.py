@@ -56,6 +56,10 @@ class KernelTime:
     us: float
 
 
+# A number that the device may still be working on, until `numbers` has waited for it.
+Coming = Any
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Outputs against their reference: elements outside the tolerance, non-finite ones, the largest error."""
@@ -64,6 +68,16 @@ class Comparison:
     nonfinite: int
     total: int
     max_abs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparing:
+    """A comparison whose numbers are still coming."""
+
+    bad: Coming
+    nonfinite: Coming
+    total: int
+    max_abs: Coming
 
 
 class Graph(Protocol):
@@ -104,12 +118,16 @@ class Memory(Protocol):
         """Fills the tensor with the sentinel of its dtype, a finite value that no kernel writes by chance."""
         ...
 
-    def untouched(self, tensor: Any, dtype: str) -> int:
+    def untouched(self, tensor: Any, dtype: str) -> Coming:
         """How many elements still hold the sentinel."""
         ...
 
-    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
+    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparing:
         """Compares outputs with an fp32 reference of the same shape."""
+        ...
+
+    def numbers(self, coming: Sequence[Coming]) -> list[float]:
+        """The numbers, waited for once: beside other processes every wait costs their turns on the GPU."""
         ...
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:

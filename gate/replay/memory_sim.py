@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gate.replay.device import Comparison, DeviceError, NoRoom, OutOfMemory
+from gate.replay.device import Coming, Comparing, DeviceError, NoRoom, OutOfMemory
 from gate.replay.op import Tolerance
 
 SENTINELS = {"fp32": -30464.0, "f32": -30464.0, "fp16": -30464.0, "f16": -30464.0, "int32": -1234567}
@@ -93,14 +93,17 @@ class SimMemory:
     def untouched(self, tensor: Any, dtype: str) -> int:
         return int((tensor == SENTINELS[dtype]).sum())
 
-    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
+    def numbers(self, coming: Sequence[Coming]) -> list[float]:
+        return [float(value) for value in coming]
+
+    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparing:
         value = np.asarray(out, dtype=np.float32)
         with np.errstate(invalid="ignore"):
             error = np.abs(value - reference)
             bad = ~(error <= tolerance.atol + tolerance.rtol * np.abs(reference))
         finite = np.isfinite(value)
         largest = float(error[finite].max()) if finite.any() else 0.0
-        return Comparison(bad=int(bad.sum()), nonfinite=int((~finite).sum()), total=value.size, max_abs=largest)
+        return Comparing(bad=int(bad.sum()), nonfinite=int((~finite).sum()), total=value.size, max_abs=largest)
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
         return tuple(zlib.crc32(tensor.tobytes()) for tensor in tensors)

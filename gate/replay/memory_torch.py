@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gate.replay.chips import MIB
-from gate.replay.device import Comparison
+from gate.replay.device import Coming, Comparing
 from gate.replay.op import Tolerance
 
 ALIGN_BYTES = 256
@@ -101,7 +101,7 @@ class TorchMemory:
         else:
             tensor.fill_(SENTINELS[TORCH_NAMES[dtype]])
 
-    def untouched(self, tensor: Any, dtype: str) -> int:
+    def untouched(self, tensor: Any, dtype: str) -> Coming:
         sentinel: float = FP8_SENTINEL_BITS if dtype == "fp8" else SENTINELS[TORCH_NAMES[dtype]]
         tensor = tensor.view(self._torch.uint8) if dtype == "fp8" else tensor
         return self._total((part == sentinel).sum() for part in self._parts(tensor))
@@ -116,23 +116,27 @@ class TorchMemory:
             piece = tensor[start : start + step] if copies > 1 else tensor
             yield from piece.reshape(-1).split(PART_ELEMENTS)
 
-    def _total(self, sums: Iterator[Any]) -> int:
+    def _total(self, sums: Iterator[Any]) -> Any:
         total = self._torch.zeros((), dtype=self._torch.int64, device=self._place)
         for value in sums:
             total += value
-        return int(total.item())
+        return total
 
-    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparison:
+    def numbers(self, coming: Sequence[Coming]) -> list[float]:
+        found: list[float] = self._torch.stack([value.double() for value in coming]).tolist() if coming else []
+        return found
+
+    def compare(self, out: Any, reference: Any, tolerance: Tolerance) -> Comparing:
         value = out.float()
         error = (value - reference).abs()
         bad = (~(error <= reference.abs().mul_(tolerance.rtol).add_(tolerance.atol))).sum()
         nonfinite = (~value.isfinite()).sum()
         largest = error.nan_to_num_(nan=0.0, posinf=0.0).max()
-        found = self._torch.stack([bad.double(), nonfinite.double(), largest.double()]).tolist()
-        return Comparison(bad=int(found[0]), nonfinite=int(found[1]), total=out.numel(), max_abs=found[2])
+        return Comparing(bad=bad, nonfinite=nonfinite, total=out.numel(), max_abs=largest)
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(self._total(self._wide(part).sum() for part in self._parts(tensor)) for tensor in tensors)
+        totals = [self._total(self._wide(part).sum() for part in self._parts(tensor)) for tensor in tensors]
+        return tuple(self._torch.stack(totals).tolist()) if totals else ()
 
     def _wide(self, part: Any) -> Any:
         """The bytes of a flat piece, four at a time where they come out even, as 64-bit integers."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gate.replay import integrity
-from gate.replay.device import Comparison, Device
+from gate.replay.device import Comparing, Comparison, Device
 from gate.replay.integrity import Finding
 from gate.replay.op import ELEMENT_BYTES, NARROW, Case, Op, Spec, Tensors
 
 # Upcast reference and differences take several times this much memory.
 CHUNK_BYTES = 256 * 1024 * 1024
+NOTHING = Comparison(bad=0, nonfinite=0, total=0, max_abs=0.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,9 +52,11 @@ class Outputs:
 
     def touched(self) -> dict[str, int]:
         """How many elements of each preallocated output no longer hold the sentinel."""
+        names = list(self.specs)
+        left = self.device.numbers([self.device.untouched(self.given[name], self.specs[name].dtype) for name in names])
         return {
-            name: len(self.results) * element_count(spec.shape) - self.device.untouched(self.given[name], spec.dtype)
-            for name, spec in self.specs.items()
+            name: len(self.results) * element_count(self.specs[name].shape) - int(count)
+            for name, count in zip(names, left, strict=True)
         }
 
     def judge(self, copies: range) -> tuple[list[Finding], float]:
@@ -61,11 +65,10 @@ class Outputs:
         if form is not None:
             return [form], 0.0
         # Unwritten elements are counted before any reference runs: a reference that wrote outputs would hide them.
-        counts = [self._unwritten(name, copies) for name in self.specs]
-        findings = [finding for finding in counts if finding is not None]
+        findings = self._unwritten(copies)
         if findings:
             return findings, 0.0
-        totals: dict[str, Comparison] = {}
+        coming: list[tuple[str, Comparing]] = []
         for part in self._chunks(copies):
             inputs = {name: value[part.start : part.stop] for name, value in self.inputs.items()}
             expected = self.op.reference(self.case, inputs)
@@ -73,12 +76,27 @@ class Outputs:
             observed = self.op.observed(self.case, inputs, outputs)
             for name, reference in expected.items():
                 found = self.device.compare(observed[name], reference, self.op.tolerance(self.case, name))
-                totals[name] = found if name not in totals else _add(totals[name], found)
+                coming.append((name, found))
+        totals = self._totals(coming)
         wrong = (
             integrity.wrong_output(name, total, self.op.tolerance(self.case, name)) for name, total in totals.items()
         )
-        findings += filter(None, wrong)
-        return findings, max((total.max_abs for total in totals.values()), default=0.0)
+        return list(filter(None, wrong)), max((total.max_abs for total in totals.values()), default=0.0)
+
+    def _totals(self, coming: Sequence[tuple[str, Comparing]]) -> dict[str, Comparison]:
+        """The comparisons by output, all parts of a ring together."""
+        found = self.device.numbers([value for _, one in coming for value in (one.bad, one.nonfinite, one.max_abs)])
+        totals: dict[str, Comparison] = {}
+        for place, (name, one) in enumerate(coming):
+            bad, nonfinite, largest = found[3 * place : 3 * place + 3]
+            before = totals.get(name, NOTHING)
+            totals[name] = Comparison(
+                bad=before.bad + int(bad),
+                nonfinite=before.nonfinite + int(nonfinite),
+                total=before.total + one.total,
+                max_abs=max(before.max_abs, largest),
+            )
+        return totals
 
     def _chunks(self, copies: range) -> Iterator[range]:
         one = sum(self.device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.given}.values())
@@ -109,13 +127,21 @@ class Outputs:
                 return finding
         return None
 
-    def _unwritten(self, name: str, copies: range) -> Finding | None:
-        spec = self.specs[name]
-        if spec.partial or spec.dtype in NARROW:
-            return None
-        total = element_count(spec.shape) * len(copies)
-        left = sum(self.device.untouched(self._stacked(name, part), spec.dtype) for part in self._chunks(copies))
-        return integrity.unwritten(name, untouched=left, total=total)
+    def _unwritten(self, copies: range) -> list[Finding]:
+        specs = {name: spec for name, spec in self.specs.items() if not (spec.partial or spec.dtype in NARROW)}
+        coming = [
+            (name, self.device.untouched(self._stacked(name, part), spec.dtype))
+            for name, spec in specs.items()
+            for part in self._chunks(copies)
+        ]
+        left: Counter[str] = Counter()
+        for (name, _), count in zip(coming, self.device.numbers([value for _, value in coming]), strict=True):
+            left[name] += int(count)
+        counts = (
+            integrity.unwritten(name, untouched=left[name], total=element_count(spec.shape) * len(copies))
+            for name, spec in specs.items()
+        )
+        return list(filter(None, counts))
 
 
 def element_count(shape: Sequence[int]) -> int:
@@ -124,12 +150,3 @@ def element_count(shape: Sequence[int]) -> int:
     for size in shape:
         total *= size
     return total
-
-
-def _add(first: Comparison, second: Comparison) -> Comparison:
-    return Comparison(
-        bad=first.bad + second.bad,
-        nonfinite=first.nonfinite + second.nonfinite,
-        total=first.total + second.total,
-        max_abs=max(first.max_abs, second.max_abs),
-    )

@@ -135,7 +135,10 @@ class Worker:
         return self.cells[message["arm"]].capture()
 
     def check(self, message: Reply) -> Reply:
-        return self.cells[message["arm"]].check()
+        found = self.cells[message["arm"]].check()
+        # The references took several times the ring; what they leave lying idle, other lanes may need.
+        self.gpu.trim(IDLE_SHARE / self.lanes)
+        return found
 
     def profile(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].profile()
