@@ -18,14 +18,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from gate.replay import timer
+from gate.replay import coldness, timer
 from gate.replay.cell import Cell
-from gate.replay.device import CaptureFailed, Device, DeviceError, NoRoom, OutOfMemory, open_device
+from gate.replay.device import Device, DeviceError, NoRoom, open_device
 from gate.replay.environment import worker_environment
-from gate.replay.integrity import Ended
+from gate.replay.failures import failure
 from gate.replay.link import FILES_VARIABLE
-from gate.replay.op import Case, UnknownOp, load_op
-from gate.replay.provider import NoKernel, load_entrypoint, told
+from gate.replay.op import Case, load_op
+from gate.replay.provider import load_entrypoint, told
 from gate.replay.timer import RingPlan
 
 Reply = dict[str, Any]
@@ -35,8 +35,6 @@ SHARED_SHARE = 0.3
 PAGE_BYTES = 4096
 # The part of the card that may stay with a worker who does not use it, over the lanes.
 IDLE_SHARE = 0.07
-# A context that has seen one of these is lost for the process: every later call fails as well.
-FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
 
 
 class Worker:
@@ -166,10 +164,10 @@ class Worker:
 
     def coldness(self, message: Reply) -> Reply:
         del message
-        sizes = [size for size in timer.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
-        probes = timer.coldness_probe(self.gpu, sizes)
+        sizes = [size for size in coldness.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
+        probes = coldness.probe_all(self.gpu, sizes)
         self.gpu.trim(IDLE_SHARE / self.lanes)
-        verdict = timer.coldness_verdict(probes, self.gpu.facts.chip)
+        verdict = coldness.verdict(probes, self.gpu.facts.chip)
         table = [{"bytes": p.bytes, "hot_gbps": p.hot_gbps, "cold_gbps": p.cold_gbps} for p in probes]
         return {"probes": table, "verdict": verdict}
 
@@ -189,32 +187,6 @@ COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
 def files() -> socket.socket:
     """This process's end of the socket over which open files pass."""
     return socket.socket(fileno=os.dup(int(os.environ[FILES_VARIABLE])))
-
-
-def one_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' | '.join(lines[:3])}"[:600] if lines else type(error).__name__
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory was short. Contexts, graphs and modules say so in words only, a capture as its cause."""
-    each = error.__cause__ if isinstance(error, CaptureFailed) and error.__cause__ is not None else error
-    return isinstance(each, OutOfMemory | MemoryError) or "out of memory" in str(each)
-
-
-def failure(error: BaseException) -> Reply:
-    """The reply that an exception becomes: its status, one line, and whether this process is lost."""
-    if isinstance(error, Ended):
-        return {"status": error.finding.status, "reason": error.finding.text, "code": error.finding.code}
-    if isinstance(error, NoKernel | UnknownOp):
-        return {"status": "unsupported", "reason": str(error)}
-    fatal = getattr(error, "fatal", False) or any(word in str(error) for word in FATAL_WORDS)
-    if not fatal and out_of_memory(error):
-        return {"status": "oom", "reason": one_line(error)}
-    told = {"status": "failed", "reason": one_line(error), "fatal": bool(fatal)}
-    if isinstance(error, CaptureFailed):
-        told |= {"reason": f"graph capture failed: {error}", "capture_error": str(error)}
-    return told
 
 
 def answer(worker: Worker, message: Reply) -> Reply:

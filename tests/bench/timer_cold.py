@@ -9,10 +9,11 @@ import sys
 
 from gate.replay.cell import Cell
 from gate.replay.chips import MIB
+from gate.replay.coldness import probe_all, verdict
 from gate.replay.device import open_device
 from gate.replay.op import Case, load_op
 from gate.replay.provider import load_entrypoint
-from gate.replay.timer import coldness_probe, coldness_verdict, plan_ring, session_floor_us
+from gate.replay.timer import plan_ring, session_floor_us
 
 SIZES = tuple(MIB << power for power in range(10))
 ADD_SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 23, 1 << 26, 1 << 28)
@@ -25,12 +26,12 @@ def main() -> int:
     caches = f"L2 {chip.l2_bytes / MIB:.0f} MiB, memory-side {chip.mall_bytes / MIB:.0f} MiB"
     print(f"{device.facts.gpu}: {caches}, {peak:.0f} GB/s")
     print(f"floor of an empty kernel: {session_floor_us(device):.3f} us")
-    probes = coldness_probe(device, SIZES)
+    probes = probe_all(device, SIZES)
     print(f"{'MiB':>5} {'hot GB/s':>10} {'rotated GB/s':>13} {'rotated/peak':>13}")
     for probe in probes:
         rates = f"{probe.hot_gbps:>10.0f} {probe.cold_gbps:>13.0f} {probe.cold_gbps / peak:>13.2f}"
         print(f"{probe.bytes / MIB:>5.0f} {rates}")
-    print(f"verdict: {coldness_verdict(probes, chip) or 'rotation is cold'}")
+    print(f"verdict: {verdict(probes, chip) or 'rotation is cold'}")
     print(f"{'vec_add N':>10} {'cache':>9} {'us':>9} {'GB/s':>7} {'of peak':>8}")
     for count in ADD_SIZES:
         case = Case(shape_id="add", op_type="vec_add", dtype="bf16", args={"N": count}, layout={})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gate.replay.device import CaptureFailed, DeviceError, OutOfMemory
-from gate.replay.worker import failure
+from gate.replay.failures import failure
 from tests.bench.replay_chaos import ARMS, Trial
 from tests.replay.paper import World
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.replay import timer
+from gate.replay import coldness, timer
 from gate.replay.chips import CHIPS, MIB, Chip, chip_for
 from gate.replay.device_sim import SimDevice, SimOptions
 
@@ -155,17 +155,17 @@ def test_no_summary_of_impossible_times(bad: list[float]) -> None:
 
 def test_the_coldness_self_test_tells_a_cold_ring_from_a_warm_one() -> None:
     device = sim(l2=16.0, warm=0.4, gap=0.0)
-    probes = timer.coldness_probe(device, [4 * MIB, 64 * MIB])
-    assert timer.coldness_verdict(probes, device.facts.chip) is None
+    probes = coldness.probe_all(device, [4 * MIB, 64 * MIB])
+    assert coldness.verdict(probes, device.facts.chip) is None
     assert probes[0].hot_gbps > 2 * probes[0].cold_gbps
     no_effect = sim(l2=16.0, warm=1.0, gap=0.0)
-    verdict = timer.coldness_verdict(timer.coldness_probe(no_effect, [4 * MIB]), no_effect.facts.chip)
+    verdict = coldness.verdict(coldness.probe_all(no_effect, [4 * MIB]), no_effect.facts.chip)
     assert verdict is not None and "no faster" in verdict
 
 
 def test_a_rotated_rate_above_memorys_is_not_cold() -> None:
-    probes = [timer.Probe(bytes=4 * MIB, hot_gbps=9000.0, cold_gbps=6000.0)]
-    verdict = timer.coldness_verdict(probes, H200)
+    probes = [coldness.Probe(bytes=4 * MIB, hot_gbps=9000.0, cold_gbps=6000.0)]
+    verdict = coldness.verdict(probes, H200)
     assert verdict is not None and "above memory's 4800" in verdict
 
 
