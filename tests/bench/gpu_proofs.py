@@ -23,15 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GRACE_S = 10
-ROWS = "softmax,vec_add,rmsnorm,quant,layernorm,fused_add_rmsnorm,layernorm_fused_add,fused_rope_cache,rmsnorm_bwd"
-CODES = ",".join(
-    f"{norm}{fused}_{kind}"
-    for norm in ("rmsnorm", "layernorm")
-    for fused in ("", "_fused_add")
-    for kind in ("dynamicquant", "smoothquant")
-)
 PROFILED = ("--op", "rmsnorm", "--shape", "sha1:b3968dc22115aafb", "--provider", "triton")
-BASELINES = ("softmax", "rmsnorm", "layernorm", "quant", "topk_gating_softmax", "moe_reduce", "vec_add", "moe_sorting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,37 +71,43 @@ def gate(verb: str, op: str, *arguments: str) -> tuple[str, ...]:
 def parts(commit: str) -> list[Part]:
     """All proofs; `commit` is what a baseline is recorded under."""
     compiled = ("--entrypoint", "pytorch=gate.replay.providers.pytorch_compiled:{op}", "--limit", "8")
-    head = ("--head", f"python={sys.executable},commit={commit}")
 
     def whole(*more: str) -> tuple[str, ...]:
-        return bench("full_gate", *more, "--lanes", "4", "--keep", "{out}", *(("--commit", commit) if commit else ()))
+        return bench("full_gate", *more, "--keep", "{out}", *(("--commit", commit) if commit else ()))
 
-    table = ("--seconds", "{seconds}", "--every", "8", "--out", "{out}.jsonl")
+    two_baselines = ("--providers", "pytorch,pytorch_again", "--lanes", "8", "--budget-us", "1000")
     return [
+        Part(
+            name="gate_800",
+            seconds=540,
+            command=whole("--real", "--shapes", "800", *two_baselines, "--no-compare", "--seconds", "500"),
+        ),
+        Part(
+            name="gate_seeded",
+            seconds=420,
+            command=whole("--seeded", "20", "--shapes", "60", "--no-compare", "--lanes", "6", "--seconds", "390"),
+        ),
+        Part(
+            name="engine_kills", seconds=420, command=bench("replay_kills", "--gpu", "--kills", "50", "--shapes", "5")
+        ),
+        Part(
+            name="bisect", seconds=240, command=bench("bisect_gpu", "--seeds", "16,18-20,0-15,17", "--seconds", "230")
+        ),
         Part(name="engine_seeded", seconds=190, command=bench("timer_seeded")),
         Part(name="engine_aa", seconds=240, command=bench("timer_aa", "--sessions", "10")),
-        Part(
-            name="engine_kills", seconds=300, command=bench("replay_kills", "--gpu", "--kills", "50", "--shapes", "5")
-        ),
-        Part(name="bisect", seconds=240, command=bench("bisect_gpu", "--seconds", "230")),
-        Part(name="ops_experts", seconds=170, command=bench("ops_table", "--ops", "moe_gemm,moe_blockscale", *table)),
-        Part(name="ops_products", seconds=200, command=bench("ops_table", "--ops", "preshuffle_gemm,gemm", *table)),
-        Part(name="ops_rows", seconds=200, command=bench("ops_table", "--ops", ROWS, *table)),
-        Part(name="ops_codes", seconds=170, command=bench("ops_table", "--ops", CODES, *table)),
         *(
             Part(name=f"compiled_{op}", seconds=90, command=gate("replay", op, *compiled, "--stages", "model_config"))
             for op in ("rmsnorm", "softmax", "layernorm")
         ),
-        *(Part(name=f"baseline_{op}", seconds=200, command=gate("replay", op, *head)) for op in BASELINES),
         Part(name="profile", seconds=40, command=("-m", "gate", "profile", *PROFILED, "--out", "{out}")),
-        Part(name="gate_same", seconds=360, command=whole("--seconds", "320", "--shapes", "160")),
-        Part(name="gate_seeded", seconds=460, command=whole("--seconds", "420", "--seeded", "20", "--shapes", "110")),
+        Part(name="gate_usual", seconds=270, command=whole("--shapes", "100", "--lanes", "6", "--seconds", "240")),
+        # Every frozen shape: correctness, times against PyTorch, what baselines are recorded from.
         Part(
-            name="gate_compiled",
-            seconds=220,
-            command=whole("--seconds", "180", "--shapes", "40", "--real", "--providers", "pytorch,pytorch_compiled"),
+            name="gate_real",
+            seconds=590,
+            command=whole("--real", "--gpus", "all", "--lanes", "6", "--no-compare", "--seconds", "560"),
+            alone=True,
         ),
-        Part(name="gate_real", seconds=640, command=whole("--seconds", "600", "--real", "--no-compare")),
         Part(name="all_gpus", seconds=110, command=bench("replay_gpus", "--shapes", "24"), alone=True),
     ]
 
