@@ -55,6 +55,7 @@ class Machine:
             "sensors": self.sensor().as_dict(),
             "token_held_s": round(self.token.held_s, 3),
             "measuring_s": round(self.token.alone_s, 3),
+            "preparing_s": round(self.token.shared_s, 3),
             "timed_gpu_s": round(self.token.gpu_us / 1e6, 3),
         }
 

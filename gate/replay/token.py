@@ -13,12 +13,14 @@ class Token:
 
     `share` is for work that others may disturb: contexts, rings, graphs, checks. `hold` is for measurements, alone.
     Who waits to be alone goes before who would share, so that preparations gather and pass side by side. `alone_s` is
-    how long it was held alone, `held_s` how long by anybody, `gpu_us` the device work that was timed.
+    how long it was held alone, `held_s` how long by anybody, `shared_s` how long by each that shared it, added up;
+    `gpu_us` is the device work that was timed.
     """
 
     def __init__(self) -> None:
         self.alone_s = 0.0
         self.held_s = 0.0
+        self.shared_s = 0.0
         self.gpu_us = 0.0
         self._turn = threading.Condition()
         self._alone = False
@@ -51,14 +53,16 @@ class Token:
         """On the GPU beside others that share it."""
         with self._turn:
             self._turn.wait_for(lambda: not self._alone and self._waiting == 0)
+            began = time.perf_counter()
             if self._sharing == 0:
-                self._since = time.perf_counter()
+                self._since = began
             self._sharing += 1
         try:
             yield
         finally:
             with self._turn:
                 self._sharing -= 1
+                self.shared_s += time.perf_counter() - began
                 if self._sharing == 0:
                     self.held_s += time.perf_counter() - self._since
                     self._turn.notify_all()

@@ -100,6 +100,9 @@ def tell_time(plan: Plan, measured: list[dict[str, Any]], took: float, out: Path
         f"per 100 shapes: {wall_s * per:.1f} s wall measuring, {took * per:.1f} s with start and reports, "
         f"{held_s * per:.1f} GPU s in use, {alone_s * per:.1f} measured on, {timed_s * per:.2f} GPU s timed"
     )
+    prepared_s = sum(machine["preparing_s"] for one in told for machine in one["machines"])
+    beside = prepared_s / max(held_s - alone_s, 1e-9)
+    print(f"preparing: {prepared_s * per:.1f} s per 100 shapes, {beside:.1f} lanes at a time")
     print(f"worker restarts: {sum(one['worker_restarts'] for one in told)}")
 
 

@@ -42,6 +42,7 @@ def test_a_measurement_is_alone_and_preparations_meet() -> None:
     assert wrong == []
     assert most[0] > 1
     assert 0 < token.alone_s < token.held_s
+    assert token.shared_s > token.held_s - token.alone_s, "they never shared it"
 
 
 def test_who_waits_to_be_alone_goes_before_who_would_share() -> None:
