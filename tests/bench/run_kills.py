@@ -8,6 +8,7 @@ The decision must be the undisturbed one, byte for byte; no row may be lost, and
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import signal
 import subprocess
@@ -71,10 +72,18 @@ def disturbed(
             return done, early
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"exit {process.returncode}: {stderr}")
-        early += sum(
-            (out / name).is_file() and (out / name).read_bytes() != (peace / name).read_bytes() for name in TEXTS
-        )
+        # A run whose workers are killed time and again ends without a verdict, and may be killed as it says so.
+        if not withheld(out):
+            early += sum(
+                (out / name).is_file() and (out / name).read_bytes() != (peace / name).read_bytes() for name in TEXTS
+            )
         resume = ["--resume"]
+
+
+def withheld(out: Path) -> bool:
+    """Whether what lies there is a decision without a verdict."""
+    path = out / "decision.json"
+    return path.is_file() and json.loads(path.read_bytes())["gate"] == "no_verdict"
 
 
 def identities(out: Path) -> set[tuple[str, str, str]]:
