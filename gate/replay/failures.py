@@ -12,6 +12,8 @@ from gate.replay.provider import NoKernel
 Reply = dict[str, Any]
 # A context that has seen one of these is lost for the process: every later call fails as well.
 FATAL_WORDS = ("illegal memory access", "unspecified launch failure", "device-side assert", "misaligned address")
+# Contexts, graphs, modules and the handles of BLAS libraries say in words only that memory was short.
+MEMORY_WORDS = ("out of memory", "STATUS_ALLOC_FAILED")
 
 
 def one_line(error: BaseException) -> str:
@@ -20,9 +22,9 @@ def one_line(error: BaseException) -> str:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory was short. Contexts, graphs and modules say so in words only, a capture as its cause."""
+    """Whether memory was short; a capture has that as its cause."""
     each = error.__cause__ if isinstance(error, CaptureFailed) and error.__cause__ is not None else error
-    return isinstance(each, OutOfMemory | MemoryError) or "out of memory" in str(each)
+    return isinstance(each, OutOfMemory | MemoryError) or any(word in str(each) for word in MEMORY_WORDS)
 
 
 def failure(error: BaseException) -> Reply:

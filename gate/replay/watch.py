@@ -33,7 +33,8 @@ def self_test(crew: Crew, machine: Machine, side: str) -> None:
     }
     for name, reply in replies.items():
         if reply["status"] != "ok":
-            raise NoDevice(f"the GPU fails its self-test ({name}): {reply['reason']}")
+            what = f"the GPU fails its self-test ({name}): {reply['reason']}"
+            raise NoDevice(what, full=reply["status"] == "oom")
     machine.floor_us, machine.canary = replies["floor"]["floor_us"], replies["canary"]["canary"]
     machine.coldness = {name: replies["coldness"][name] for name in ("probes", "verdict")}
 
@@ -44,7 +45,7 @@ def still_answers(crew: Crew, machine: Machine, side: str) -> None:
     for _ in range(START_TRIES):
         try:
             crew.bury(side)
-            crew.start([side], hold=machine.token.share)
+            crew.start([side], turn=machine.token.share)
             with machine.token.hold():
                 reply = crew.ask(side, {"do": "canary"})
             if reply["status"] == "ok":
@@ -82,7 +83,7 @@ def changed(crew: Crew, machine: Machine, side: str, *, beside: bool) -> str | N
 def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str, *, beside: bool) -> str | None:
     """Why a canary does not say that the machine is as it was; one that cannot be measured says nothing of it."""
     try:
-        crew.start([side], hold=machine.token.share)
+        crew.start([side], turn=machine.token.share)
         with machine.token.hold():
             reply = crew.ask(side, {"do": "canary"})
     except SideLost as lost:

@@ -67,9 +67,10 @@ def test_a_worker_that_died_finds_no_room_to_come_back(kind: str) -> None:
     assert trial({(HEAD, "check"): kind, (BASE, "check"): kind}, early=9).run() == []
 
 
+@pytest.mark.parametrize("calm", [0, 2])
 @pytest.mark.parametrize("more", [{}, {"processes": 2}])
-def test_a_canary_that_finds_no_room_beside_others_ends_its_lane_only(more: dict[str, Any]) -> None:
-    assert trial({}, shapes=6, calm=2, **more).run() == []
+def test_a_canary_that_finds_no_room_beside_others_ends_its_lane_only(calm: int, more: dict[str, Any]) -> None:
+    assert trial({}, shapes=6, calm=calm, **more).run() == []
 
 
 @pytest.mark.parametrize("more", [{}, {"gpus": 2}, {"processes": 2}])
@@ -89,6 +90,7 @@ def test_a_worker_that_finds_no_room_alone_ends_the_run() -> None:
         OutOfMemory("full"),
         MemoryError(),
         RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported asynchronously"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         CaptureFailed("RuntimeError: full"),
     ],
 )
