@@ -64,7 +64,7 @@ class Spares:
         settings = dataclasses.replace(self.settings, arms=dict.fromkeys(names, self.arm))
         crew = self._starting = Crew(settings, name="bisect", gpu=self.gpu)
         try:
-            crew.start(names, hold=self.token.share)
+            crew.start(names, turn=self.token.share)
         except BaseException:
             crew.close()
             raise

@@ -17,6 +17,8 @@ from gate.replay.timer import RING_BYTES, SHARED_BYTES, plan_ring, room
 Reply = dict[str, Any]
 
 
+# Processes take turns on a GPU: eight lanes at a time on an H200 prepared no more shapes a second than one.
+MOST_PREPARING = 2
 # What a row says where integrity check 4, and the second half of check 3, had nothing to compare with.
 UNPROFILED = "the profiler saw no kernel: the graph was not held against an eager call"
 
@@ -39,7 +41,7 @@ class Attempt:
     def run(self) -> None:
         """Raises SideLost when a worker dies, Spoiled when the arms must not share memory."""
         token = self.talk.token
-        self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), hold=token.share)
+        self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), turn=token.share)
         self.talk.drop()
         self._open()
         with token.hold():
@@ -48,7 +50,7 @@ class Attempt:
                 arm: self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
                 for arm in self.talk.alive()
             }
-        with token.share():
+        with token.share(MOST_PREPARING):
             self._prepare({arm: reply for arm, reply in pilots.items() if reply is not None})
         with token.hold():
             for arm in self.talk.alive():
@@ -129,16 +131,16 @@ class Attempt:
         """The ring of each arm; head and base of one provider share theirs, made for the quicker of the two."""
         plans: dict[Arm, Reply] = {}
         for arm in estimates:
-            twins = [other for name, other in estimates.items() if name.provider == arm.provider]
+            alike = [reply for other, reply in estimates.items() if other.provider == arm.provider]
             chip = Chip(**self.talk.crew.chips[arm.side])
             alone = arm.side != CONTROL and arm not in self.twins
             shared = self.talk.crew.memory.size if arm in self.twins else SHARED_BYTES
             plans[arm] = asdict(
                 plan_ring(
-                    footprint_bytes=max(int(twin["footprint_bytes"]) for twin in twins),
-                    estimate_us=min(twin["estimate_us"] for twin in twins),
+                    footprint_bytes=max(int(reply["footprint_bytes"]) for reply in alike),
+                    estimate_us=min(reply["estimate_us"] for reply in alike),
                     chip=chip,
-                    free_bytes=min(int(twin["free_bytes"]) for twin in twins),
+                    free_bytes=min(int(reply["free_bytes"]) for reply in alike),
                     budget_us=self.settings.budget_us,
                     most_bytes=RING_BYTES if alone else room(chip, shared),
                 )

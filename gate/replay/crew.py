@@ -62,8 +62,8 @@ class Crew:
         self.restarts = 0
         self.memory = SharedMemory(settings.lanes)
 
-    def start(self, sides: Iterable[str], *, hold: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        """Starts the workers that are not running, together; they open the GPU inside `hold`, since others feel that.
+    def start(self, sides: Iterable[str], *, turn: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        """Starts the workers that are not running, together; they open the GPU in a `turn`, as measurements feel that.
 
         Raises SideLost or NoDevice.
         """
@@ -74,7 +74,7 @@ class Crew:
                 self.links[side] = self._launch(side, self.settings.arms[side])
             self.ask_together([(side, {**greeting, "do": "wake"}) for side in fresh])
             if fresh:
-                with hold():
+                with turn():
                     replies = self.ask_together([(side, greeting) for side in fresh])
                 for side, reply in zip(fresh, replies, strict=True):
                     self._welcome(side, reply)
@@ -95,7 +95,7 @@ class Crew:
         return Link(name=f"{self.name}-{side}", command=[spec.python, str(BOOT)], environment=environment, log=log)
 
     def share(self, sides: Iterable[str]) -> bool:
-        """Whether all these sides have the lane's shared memory; to be called with the GPU held. Raises SideLost."""
+        """Whether all these sides have the lane's shared memory; to be called in a turn on the GPU. Raises SideLost."""
         return all(self._reach(side) for side in sides)
 
     def _reach(self, side: str) -> bool:
@@ -153,7 +153,7 @@ class Crew:
         """Ends a side's worker for good; the next `start` makes a fresh one."""
         link = self.links.pop(side, None)
         if link is not None:
-            link.kill()
+            link.close()
             self.restarts += 1
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ TIMEOUTS: dict[str, float] = {
 }
 
 
-# Process pairs that share a GPU, one measuring at a time: their start is what costs, and it overlaps.
+# Lanes that share a GPU, one measuring at a time: what costs is to start and to prepare, and that overlaps.
 MOST_LANES = 8
 
 
@@ -72,9 +72,9 @@ class Settings:
     """One session. `looks` are block counts at which a comparison may stop; `device` is `gpu` or `sim:...`.
 
     `secret` seeds the input values and is drawn anew per run, so that no kernel can know them; `seed` only orders
-    the blocks. `timing` off means a correctness pass. `drift` is the fraction by which
-    a canary may move before the session stops. `pinned`: lane i measures the jobs of every process i + n * lanes and
-    no others, each number in workers of its own, so that many process pairs share a session.
+    the blocks. `timing` off means a correctness pass. `drift` is the fraction by which a canary may move before the
+    session stops. `pinned`: lane i measures the jobs of every process i + n * lanes and no others, each number in
+    workers of its own, so that many process pairs share a session.
     """
 
     session_id: str
@@ -86,7 +86,7 @@ class Settings:
     method: str = "graph_slope"
     looks: tuple[int, ...] = (4, 6, 8)
     budget_us: float = GRAPH_BUDGET_US
-    lanes: int = 2
+    lanes: int = 1
     pinned: bool = False
     timing: bool = True
     drift: float = CANARY_DRIFT

@@ -20,7 +20,7 @@ SEAL = b', "crc32": "'
 
 
 class Journal:
-    """Holds the folder's lock while it is open. Lines: a header, then {"shape_id", "rows", "raw"} per shape."""
+    """Holds the folder's lock while it is open. Lines: a header, then a record of each shape in each process pair."""
 
     def __init__(self, folder: Path, handle: int, lock: int) -> None:
         self.folder, self._handle, self._lock = folder, handle, lock

@@ -72,7 +72,7 @@ class Link:
         try:
             self._process.stdin.write(json.dumps({**message, "id": number}).encode() + b"\n")
             self._process.stdin.flush()
-        except (BrokenPipeError, OSError):
+        except OSError:
             raise self._death(str(message.get("do"))) from None
         return number
 

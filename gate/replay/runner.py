@@ -100,11 +100,11 @@ class _Shared:
 
     def crowded(self, places: Sequence[Place]) -> list[Place]:
         """One lane on each GPU with what was postponed there, and what lanes without memory left, as `_places`."""
+        if self.halt.is_set():
+            return []
         left = [(machine, job) for machine, _, jobs in places for job in iter(partial(jobs.take, None), None)]
         waiting: dict[str | None, tuple[Machine, Waiting]] = {}
-        for machine, job in (
-            [] if self.halt.is_set() else sorted(self.postponed + left, key=lambda each: each[1].process)
-        ):
+        for machine, job in sorted(self.postponed + left, key=lambda each: each[1].process):
             waiting.setdefault(machine.gpu, (machine, Waiting()))[1].put(job)
         return [(machine, f"gpu{machine.gpu or 0}-alone", jobs) for machine, jobs in waiting.values()]
 
@@ -159,7 +159,7 @@ class _Shared:
         sides = list(dict.fromkeys(target.arm.side for target in job.targets))
         for attempt in range(watch.START_TRIES):
             try:
-                crew.start(sides, hold=machine.token.share)
+                crew.start(sides, turn=machine.token.share)
                 with machine.token.hold():
                     watch.self_test(crew, machine, sides[0])
                 return

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from gate.replay import scratch, shared_block
+from gate.replay.arms import ArmSpec
+from gate.replay.crew import Crew
 from gate.replay.device import DeviceError, NoRoom
 from gate.replay.device_sim import SimDevice, SimOptions
 from gate.replay.driver import Driver
+from gate.replay.job import Settings
 from gate.replay.link import Link, WorkerDied
 from gate.replay.sharing import SharedMemory
+from tests.bench.replay_chaos import open_files
 from tests.replay import rig
 
 BASE = ("--base", f"path={rig.ROOT}")
@@ -103,6 +107,19 @@ def worker(folder: Path, name: str) -> Link:
     link = Link(name=name, command=[sys.executable, str(BOOT)], environment=os.environ, log=folder / f"{name}.log")
     assert link.ask({"do": "hello", "device": "sim:memory=64"}, timeout_s=60)["status"] == "ok"
     return link
+
+
+def test_a_worker_that_is_buried_leaves_no_file_open(tmp_path: Path) -> None:
+    arms = {"head": ArmSpec(python=sys.executable)}
+    crew = Crew(
+        Settings(session_id="s", seed=1, secret=1, arms=arms, folder=tmp_path, device="sim:"), name="c", gpu=None
+    )
+    before = open_files()
+    crew.start(["head"])
+    link = crew.links["head"]
+    crew.bury("head")
+    # Whoever still knows the worker, such as an error in flight, must not keep its files.
+    assert open_files() == before and link.pid
 
 
 def test_a_newcomer_gets_the_memory_of_a_dead_worker(tmp_path: Path) -> None:
