@@ -37,9 +37,11 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded."),
         click.option("--resume", is_flag=True, help="Go on with the interrupted run in --out."),
         click.option("--gpus", default="all", show_default=True, help="all, a number, or indices such as 0,2."),
-        click.option("--lanes", type=click.IntRange(1, MOST_LANES), default=4, help="Shapes in work per GPU, or 4."),
+        click.option("--lanes", type=click.IntRange(1, MOST_LANES), default=4, show_default=True,
+                     help="Shapes in work per GPU."),
         click.option("--watchdog", type=WATCHDOG, default=1.0, show_default=True, help="Stretches all time limits."),
-        click.option("--drift", type=Amount(0.001), default=0.03, help="Stop when a canary moves so far."),
+        click.option("--drift", type=Amount(0.001), default=0.03, show_default=True,
+                     help="Stop when a canary moves so far."),
         click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
     ]  # fmt: skip
     for option in reversed(options):
