@@ -49,11 +49,11 @@ def test_an_interrupt_waits_for_no_worker_that_hangs(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(4, breaks=True), candidate="hangs_in_build")
     process = rig.start(tmp_path, "--base", f"path={rig.ROOT}", "--lanes", "4", env={"SIM_MARKS": str(tmp_path)})
     rig.wait_for((tmp_path / "building").exists)
-    workers, began = rig.workers_of(process.pid), time.monotonic()
+    workers = rig.workers_of(process.pid)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    # Far less than the time limit of the command that hangs, far more than a loaded machine takes.
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in stderr, stderr
-    assert time.monotonic() - began < 10
     rig.wait_for(lambda: not any(rig.is_worker(pid) for pid in workers))
 
 

@@ -47,10 +47,8 @@ def test_a_measurement_is_alone_and_preparations_meet() -> None:
 
 def test_who_waits_to_be_alone_goes_before_who_would_share() -> None:
     token, order = Token(), []
-    first, waiting = threading.Event(), threading.Event()
 
     def holder() -> None:
-        waiting.set()
         with token.hold():
             order.append("alone")
 
@@ -61,11 +59,10 @@ def test_who_waits_to_be_alone_goes_before_who_would_share() -> None:
     with token.share():
         one = threading.Thread(target=holder, daemon=True)
         one.start()
-        waiting.wait(10)
         rig.wait_for(lambda: token._waiting == 1)
         two = threading.Thread(target=sharer, daemon=True)
         two.start()
-        first.wait(0.05)
+        two.join(0.05)
         assert order == []
     one.join(10)
     two.join(10)
