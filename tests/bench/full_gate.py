@@ -73,9 +73,8 @@ def make_plan(folder: Path, options: argparse.Namespace, rng: random.Random) -> 
     shapes: list[Shape] = []
     for source in sorted(frozen_ledgers_dir().glob(f"*/{store.MATRIX_FILE}")):
         matrix = yaml.safe_load(source.read_text())
-        if not matrix["providers"].get("triton", {}).get("enabled"):
-            continue
-        if options.op and matrix["op_type"] not in options.op:
+        wanted = not options.op or matrix["op_type"] in options.op
+        if not (wanted and matrix["providers"].get("triton", {}).get("enabled")):
             continue
         ledger = store.read_ledger(source.parent / store.LEDGER_FILE).shapes
         shapes += ledger
@@ -192,8 +191,7 @@ def compare_seconds(options: argparse.Namespace) -> float:
     """The seconds of the usual methods: theirs alone, from when the gate has ended."""
     if options.no_compare or options.simulate:
         return 0.0
-    seconds: float = options.seconds
-    return max(COMPARE_SHARE * seconds, COMPARE_LEAST_S)
+    return max(COMPARE_SHARE * float(options.seconds), COMPARE_LEAST_S)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from gate.replay import timer, worker
 
 
-def _wall_gpu_ms(cell: Any, call: Any) -> tuple[float, float]:
+def _timed_ms(call: Any) -> tuple[float, float]:
     """A method's result in microseconds, and the milliseconds for which it kept the GPU (its own span)."""
     import torch
 
@@ -33,7 +33,7 @@ def do_bench(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
 
     cell = self.cells[message["arm"]]
     run = lambda: cell._eager(0)  # noqa: E731
-    us, ms = _wall_gpu_ms(cell, lambda: 1e3 * triton.testing.do_bench(run, return_mode="median"))
+    us, ms = _timed_ms(lambda: 1e3 * triton.testing.do_bench(run, return_mode="median"))
     return {"t_us": us, "gpu_ms": ms}
 
 
@@ -43,7 +43,7 @@ def do_bench_cudagraph(self: worker.Worker, message: dict[str, Any]) -> dict[str
 
     cell = self.cells[message["arm"]]
     run = lambda: cell._eager(0)  # noqa: E731
-    us, ms = _wall_gpu_ms(cell, lambda: 1e3 * triton.testing.do_bench_cudagraph(run, return_mode="median"))
+    us, ms = _timed_ms(lambda: 1e3 * triton.testing.do_bench_cudagraph(run, return_mode="median"))
     # It leaves its own stream current, the worker's launches belong on the worker's.
     torch.cuda.set_stream(self.gpu._stream)
     return {"t_us": us, "gpu_ms": ms}
@@ -51,14 +51,14 @@ def do_bench_cudagraph(self: worker.Worker, message: dict[str, Any]) -> dict[str
 
 def one_launch(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     cell = self.cells[message["arm"]]
-    us, ms = _wall_gpu_ms(cell, lambda: timer.visit_one_launch(self.gpu, single=cell.graphs[1]).t_us)
+    us, ms = _timed_ms(lambda: timer.visit_one_launch(self.gpu, single=cell.graphs[1]).t_us)
     return {"t_us": us, "gpu_ms": ms}
 
 
 def slope(self: worker.Worker, message: dict[str, Any]) -> dict[str, Any]:
     """Our visit, with the GPU's span around it."""
     cell = self.cells[message["arm"]]
-    us, ms = _wall_gpu_ms(cell, lambda: cell.visit("graph_slope").t_us)
+    us, ms = _timed_ms(lambda: cell.visit("graph_slope").t_us)
     return {"t_us": us, "gpu_ms": ms}
 
 
