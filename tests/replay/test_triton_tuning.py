@@ -55,6 +55,17 @@ def test_the_quickest_is_kept_for_every_process(bench: Bench, monkeypatch: pytes
     assert bench.built == 6, "another shape was not tried"
 
 
+def test_a_damaged_choice_is_made_again(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = [{"value": 1.0, "us": 3.0}, {"value": 1.0, "us": 2.0}]
+    tuning.choose("gemm", configs, (1, 2), bench.build, bench.out)
+    (kept,) = (tmp_path / "gate-tuned").iterdir()
+    whole = kept.read_text()
+    kept.write_text(whole[:5])
+    monkeypatch.setattr(tuning, "_CHOSEN", {})
+    assert tuning.choose("gemm", configs, (1, 2), bench.build, bench.out) == configs[1]
+    assert [path.read_text() for path in (tmp_path / "gate-tuned").iterdir()] == [whole]
+
+
 def test_one_that_does_not_fit_or_computes_something_else_is_not_taken(bench: Bench) -> None:
     wrong, unfit = {"value": 1.5, "us": 0.1}, {"value": 1.0, "us": 0.1, "unfit": True}
     nonfinite = {"value": float("nan"), "us": 0.1}

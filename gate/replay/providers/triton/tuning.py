@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -121,18 +122,21 @@ def _cache_folder() -> Path:
 
 
 def _kept(path: Path, config: Config) -> Config:
-    """Writes the choice down, or takes the one that another process has written meanwhile."""
+    """Writes the choice down, or takes the one that another process has written meanwhile, if that can be read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         json.dump(config, file)
     try:
         os.link(name, path)
-    except FileExistsError:
-        found: Config = json.loads(path.read_text(encoding="ascii"))
-        return found
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            found: Config = json.loads(path.read_text(encoding="ascii"))
+            return found
+        # A damaged choice, or a file system without links.
+        Path(name).replace(path)
     finally:
-        Path(name).unlink()
+        Path(name).unlink(missing_ok=True)
     return config
 
 
