@@ -122,18 +122,12 @@ class Worker:
     def build(self, message: Reply) -> Reply:
         cell = self.cells[message["arm"]]
         # Memory of the shape before goes back here, where nobody measures.
-        trim_s = self._trim()
+        self.gpu.trim(IDLE_SHARE / self.lanes)
         try:
             cell.build(RingPlan(**message["plan"]), shared=bool(message.get("shared")))
         except NoRoom as error:
             return {"no_room": str(error)}
-        return {"no_room": None, "inputs": cell.input_digest, "trim_s": trim_s}
-
-    def _trim(self) -> float:
-        """Gives idle memory back; the seconds that took."""
-        began = time.perf_counter()
-        self.gpu.trim(IDLE_SHARE / self.lanes)
-        return time.perf_counter() - began
+        return {"no_room": None, "inputs": cell.input_digest}
 
     def capture(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].capture()
@@ -141,7 +135,8 @@ class Worker:
     def check(self, message: Reply) -> Reply:
         found = self.cells[message["arm"]].check()
         # The references took several times the ring; what they leave lying idle, other lanes may need.
-        return {**found, "trim_s": self._trim()}
+        self.gpu.trim(IDLE_SHARE / self.lanes)
+        return found
 
     def profile(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].profile()
@@ -170,7 +165,7 @@ class Worker:
         del message
         sizes = [size for size in coldness.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
         probes = coldness.probe_all(self.gpu, sizes)
-        self._trim()
+        self.gpu.trim(IDLE_SHARE / self.lanes)
         verdict = coldness.verdict(probes, self.gpu.facts.chip)
         table = [{"bytes": p.bytes, "hot_gbps": p.hot_gbps, "cold_gbps": p.cold_gbps} for p in probes]
         return {"probes": table, "verdict": verdict}
