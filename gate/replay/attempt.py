@@ -17,6 +17,8 @@ from gate.replay.timer import RING_BYTES, SHARED_BYTES, plan_ring, room
 Reply = dict[str, Any]
 
 
+# Processes take turns on a GPU: eight lanes at a time on an H200 prepared no more shapes a second than one.
+MOST_PREPARING = 2
 # What a row says where integrity check 4, and the second half of check 3, had nothing to compare with.
 UNPROFILED = "the profiler saw no kernel: the graph was not held against an eager call"
 
@@ -48,7 +50,7 @@ class Attempt:
                 arm: self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
                 for arm in self.talk.alive()
             }
-        with token.share():
+        with token.share(MOST_PREPARING):
             self._prepare({arm: reply for arm, reply in pilots.items() if reply is not None})
         with token.hold():
             for arm in self.talk.alive():

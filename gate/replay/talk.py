@@ -95,7 +95,9 @@ class Talk:
     def _timed(self, side: str, message: Reply) -> Reply:
         started = time.perf_counter()
         reply = self.crew.ask(side, message)
-        self._add(message["do"], time.perf_counter() - started)
+        trim_s = float(reply.get("trim_s", 0.0))
+        self._add(message["do"], time.perf_counter() - started - trim_s)
+        self._add("trim", trim_s)
         return reply
 
     def _add(self, command: str, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -49,10 +50,10 @@ class Token:
                 self._turn.notify_all()
 
     @contextmanager
-    def share(self) -> Iterator[None]:
-        """On the GPU beside others that share it."""
+    def share(self, most: int = sys.maxsize) -> Iterator[None]:
+        """On the GPU beside others that share it, if they are fewer than `most`."""
         with self._turn:
-            self._turn.wait_for(lambda: not self._alone and self._waiting == 0)
+            self._turn.wait_for(lambda: not self._alone and self._waiting == 0 and self._sharing < most)
             began = time.perf_counter()
             if self._sharing == 0:
                 self._since = began
@@ -65,7 +66,7 @@ class Token:
                 self.shared_s += time.perf_counter() - began
                 if self._sharing == 0:
                     self.held_s += time.perf_counter() - self._since
-                    self._turn.notify_all()
+                self._turn.notify_all()
 
     def spent(self, gpu_us: float) -> None:
         """Adds device work."""

@@ -122,12 +122,18 @@ class Worker:
     def build(self, message: Reply) -> Reply:
         cell = self.cells[message["arm"]]
         # Memory of the shape before goes back here, where nobody measures.
-        self.gpu.trim(IDLE_SHARE / self.lanes)
+        trim_s = self._trim()
         try:
             cell.build(RingPlan(**message["plan"]), shared=bool(message.get("shared")))
         except NoRoom as error:
             return {"no_room": str(error)}
-        return {"no_room": None, "inputs": cell.input_digest}
+        return {"no_room": None, "inputs": cell.input_digest, "trim_s": trim_s}
+
+    def _trim(self) -> float:
+        """Gives idle memory back; the seconds that took."""
+        began = time.perf_counter()
+        self.gpu.trim(IDLE_SHARE / self.lanes)
+        return time.perf_counter() - began
 
     def capture(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].capture()
@@ -135,8 +141,7 @@ class Worker:
     def check(self, message: Reply) -> Reply:
         found = self.cells[message["arm"]].check()
         # The references took several times the ring; what they leave lying idle, other lanes may need.
-        self.gpu.trim(IDLE_SHARE / self.lanes)
-        return found
+        return {**found, "trim_s": self._trim()}
 
     def profile(self, message: Reply) -> Reply:
         return self.cells[message["arm"]].profile()
@@ -165,7 +170,7 @@ class Worker:
         del message
         sizes = [size for size in coldness.PROBE_SIZES if size * 2 < self.gpu.free_bytes()]
         probes = coldness.probe_all(self.gpu, sizes)
-        self.gpu.trim(IDLE_SHARE / self.lanes)
+        self._trim()
         verdict = coldness.verdict(probes, self.gpu.facts.chip)
         table = [{"bytes": p.bytes, "hot_gbps": p.hot_gbps, "cold_gbps": p.cold_gbps} for p in probes]
         return {"probes": table, "verdict": verdict}

@@ -98,3 +98,26 @@ def test_a_shape_that_finds_no_memory_even_alone_says_so(tmp_path: Path) -> None
     assert code == 0, stderr
     found = rig.by_provider(rig.rows(tmp_path), "flydsl")
     assert [row.benchmark_status for row in found] == ["ok", "ok", "oom"]
+
+
+def test_few_share_at_a_time_where_that_is_asked_for() -> None:
+    token, inside, most = Token(), [0], [0]
+    counting = threading.Lock()
+
+    def lane() -> None:
+        for _ in range(10):
+            with token.share(2):
+                with counting:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                time.sleep(2e-3)
+                with counting:
+                    inside[0] -= 1
+
+    lanes = [threading.Thread(target=lane, daemon=True) for _ in range(5)]
+    for each in lanes:
+        each.start()
+    for each in lanes:
+        each.join(60)
+    assert not any(each.is_alive() for each in lanes)
+    assert most == [2]
