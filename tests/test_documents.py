@@ -13,8 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMED_TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
 VERB = re.compile(r"^\s*(?:\.venv/bin/)?gate ([a-z]+)", re.M)
-BENCH = re.compile(r"tests/bench/(\w+\.py)")
+BENCH = re.compile(r"\btests[./]bench[./](\w+)")
 
 
 def _tests() -> set[tuple[str, str]]:
@@ -34,13 +36,27 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
+def anchors(document: Path) -> set[str]:
+    """What GitHub makes of the headings of a document."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        for heading in HEADING.findall(document.read_text())
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_documents_lead_to_headings(document: Path) -> None:
+    links = [link for link in ANCHOR.findall(document.read_text()) if "://" not in link[0]]
+    assert [link for link in links if link[1] not in anchors(document.parent / link[0] if link[0] else document)] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_verbs_and_benchmarks_that_are_shown_exist(document: Path) -> None:
     text = document.read_text()
     assert {verb for block in re.findall(r"```bash\n(.*?)```", text, re.S) for verb in VERB.findall(block)} <= set(
         VERBS
     )
-    assert {name for name in BENCH.findall(text) if not (ROOT / "tests" / "bench" / name).is_file()} == set()
+    assert {name for name in BENCH.findall(text) if not (ROOT / "tests" / "bench" / f"{name}.py").is_file()} == set()
 
 
 def test_the_readmes_table_names_every_verb() -> None:
