@@ -18,7 +18,7 @@ from gate.commands.replay_output import collect, conclude, write_correctness, wr
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.replay.arms import ArmSpec, parse_spec
 from gate.replay.blocks import BASE, CONTROL, HEAD
-from gate.replay.job import MOST_LANES, Settings, even, spread
+from gate.replay.job import MOST_LANES, TIMEOUTS, Settings, even, spread
 from gate.replay.journal import open_journal
 from gate.replay.machine import visible_gpus
 from gate.replay.runner import measure
@@ -28,7 +28,7 @@ from gate.resources import frozen_ledgers_dir
 @click.command(short_help="Measure head, base and the baselines on this machine's GPUs.")
 @input_options
 @click.option("--method", type=click.Choice(["graph_slope", "cudagraph"]), default="graph_slope", show_default=True,
-              help="Slope over graphs of several sizes, or one launch a graph.")  # fmt: skip
+              help="Slope between graphs of many launches and of one, or one launch a graph.")  # fmt: skip
 @click.option(
     "--blocks", default="4,6,8", show_default=True, help="Looks: block counts at which a clean shape may stop."
 )
@@ -36,7 +36,8 @@ from gate.resources import frozen_ledgers_dir
 @click.option(
     "--processes",
     type=click.IntRange(1, 128),
-    help="Spread the blocks of --blocks over so many fresh process pairs, and stop no shape early.",
+    help="Spread the blocks of --blocks over so many fresh process pairs, and stop no shape early; in the place of "
+    "--lanes, up to 8 of them at a time.",
 )
 def command(method: str, blocks: str, budget_us: float, **options: Any) -> int:
     """Measure and write OUT/head/<op>/benchmark_results.jsonl (and OUT/base/<op>/ with --base)."""
@@ -164,7 +165,6 @@ def make_settings(
 ) -> Settings:
     """The settings of the session that the header describes."""
     method, looks, budget_us, timing = measuring
-    plain = Settings(session_id="", seed=0, secret=0, arms={}, folder=options["out"])
     return Settings(
         session_id=header["session_id"],
         seed=header["seed"],
@@ -179,5 +179,5 @@ def make_settings(
         pinned=options.get("processes") is not None,
         timing=timing,
         drift=options["drift"],
-        timeouts={name: limit * options["watchdog"] for name, limit in plain.timeouts.items()},
+        timeouts={name: limit * options["watchdog"] for name, limit in TIMEOUTS.items()},
     )
