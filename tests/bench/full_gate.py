@@ -33,7 +33,8 @@ from gate import store
 from gate.model.shape import Shape
 from gate.resources import frozen_ledgers_dir
 from tests.bench import gate_told, run_kills, usual_methods
-from tests.bench.usual_methods import DIALLED, ROOT, Side
+from tests.bench.replay_rig import ROOT
+from tests.bench.usual_methods import DIALLED, Side
 from tests.commands import timed_rig
 
 LEAST_US = 1.0
@@ -121,7 +122,8 @@ def simulated(folder: Path, options: argparse.Namespace) -> Plan:
 
 def seed_shapes(plan: Plan, count: int, *, slower: float, until: float, rng: random.Random) -> None:
     """Turns the dial of `count` random shapes to about `slower`; those below 1 us, or that do not run, are passed."""
-    side = Side("calibrate").hello()
+    side = Side("calibrate")
+    side.hello()
     order = rng.sample(plan.shapes, len(plan.shapes))
     try:
         while order and len(plan.dials) < count and time.monotonic() < until:
@@ -221,7 +223,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     began, rng = time.monotonic(), random.Random(options.seed)
-    end = began + options.seconds
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan = make_plan(folder, options, rng)
@@ -229,17 +230,16 @@ def main() -> int:
         for beside in sorted(set(options.providers.split(",")) & set(BESIDE)):
             print(f"{PLACE} stands for {beside}: {BESIDE[beside]}", flush=True)
         if options.seeded:
-            half = began + 0.3 * options.seconds
-            seed_shapes(plan, options.seeded, slower=options.slower, until=half, rng=rng)
+            until = began + 0.3 * options.seconds
+            seed_shapes(plan, options.seeded, slower=options.slower, until=until, rng=rng)
             print(f"{len(plan.dials)} seeded after {time.monotonic() - began:.0f} s", flush=True)
         spare = compare_seconds(options)
-        decision, took = run_gate(plan, folder, options, seconds=end - time.monotonic() - spare - OVERRUN_S)
+        left = began + options.seconds - time.monotonic()
+        decision, took = run_gate(plan, folder, options, seconds=left - spare - OVERRUN_S)
         out = folder / "out"
         if options.keep:
             print(gate_told.keep(out, options.keep), flush=True)
         gate_told.tell(plan, decision, took, out, seeded=bool(options.seeded))
-        gate_told.tell_shards(plan, out)
-        sys.stdout.flush()
         if spare:
             usual_methods.run(plan.shapes, plan.dials, real=options.real, seconds=spare, rng=rng)
     print(f"\n{time.monotonic() - began:.0f} s in all", flush=True)

@@ -47,6 +47,7 @@ def tell(plan: Plan, decision: dict[str, Any], took: float, out: Path, *, seeded
     tell_looks(out)
     tell_spent(out)
     tell_red(plan, rows, {row["shape_id"] for row in measured}, seeded=seeded)
+    tell_shards(plan, out)
 
 
 def tell_ops(plan: Plan, rows: dict[str, dict[str, Any]], out: Path) -> None:

@@ -20,7 +20,6 @@ from gate.replay.timer import RING_BYTES, plan_ring, room
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 KERNEL = "tests.bench.replay_kernels:rmsnorm"
-LIMIT_S = 180.0
 
 
 class NoRoomShared(RuntimeError):
@@ -28,19 +27,22 @@ class NoRoomShared(RuntimeError):
 
 
 class Side:
-    """One worker with at most one arm open."""
+    """One worker with at most one arm open. It ends with the thread that made it."""
+
+    script = "replay_worker.py"
+    limit_s = 180.0
 
     def __init__(self, name: str) -> None:
         log = Path(tempfile.gettempdir()) / "replay-bench" / f"{name}.log"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        command = [sys.executable, str(HERE / "replay_worker.py")]
+        command = [sys.executable, str(HERE / self.script)]
         self.link = Link(name=name, command=command, environment=environment, log=log)
         self.chip: dict[str, Any] = {}
 
     def ask(self, do: str, **more: Any) -> dict[str, Any]:
-        reply = self.link.ask({"do": do, "arm": "a", **more}, timeout_s=LIMIT_S)
+        reply = self.link.ask({"do": do, "arm": "a", **more}, timeout_s=self.limit_s)
         if reply["status"] != "ok":
-            raise RuntimeError(f"{self.link.name} {do}: {reply}")
+            raise RuntimeError(f"{self.link.name} {do}: {reply['status']}: {reply.get('reason')}")
         return reply
 
     def hello(self) -> dict[str, Any]:

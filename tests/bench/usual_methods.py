@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from gate.model.shape import Shape
-from gate.replay.chips import Chip
-from gate.replay.link import Link, WorkerDied
-from gate.replay.timer import plan_ring
+from gate.replay.link import WorkerDied
+from tests.bench import replay_rig
+from tests.bench.replay_rig import planned, together
 
-ROOT = Path(__file__).resolve().parents[2]
 DIALLED = "tests.bench.dialled:Adapter"
 REAL = "gate.replay.providers.triton:{op}"
 USUAL_LIMIT = 1.05
 METHODS = ("one_launch", "do_bench")
 SIDES = ("head", "base")
-WORKER_LIMIT_S = 60.0
 RING_US = 200.0
 
 
-class Side:
-    """A bench worker with one shape open. It ends with the thread that made it."""
+class Side(replay_rig.Side):
+    """A bench worker with a dial and one shape open."""
 
-    def __init__(self, name: str) -> None:
-        log = Path(tempfile.gettempdir()) / "full-gate" / f"{name}.log"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-        command = [sys.executable, str(ROOT / "tests/bench/dialled_worker.py")]
-        self.link = Link(name=name, command=command, environment=environment, log=log)
-
-    def hello(self, device: str = "gpu") -> Side:
-        """Waits until it answers."""
-        self.chip = Chip(**self.ask("hello", device=device)["chip"])
-        return self
-
-    def ask(self, do: str, **more: Any) -> dict[str, Any]:
-        reply = self.link.ask({"do": do, "arm": "a", **more}, timeout_s=WORKER_LIMIT_S)
-        if reply["status"] != "ok":
-            raise RuntimeError(f"{do}: {reply['status']}: {reply.get('reason')}")
-        return reply
+    script = "dialled_worker.py"
+    limit_s = 60.0
 
     def opened(self, shape: Shape, entrypoint: str) -> dict[str, Any]:
         """Compiled, its tensors made and launched once: what the pilot tells of it."""
@@ -57,17 +36,9 @@ class Side:
         self.ask("open", case=case, seed=12345, entrypoint=entrypoint.format(op=shape.op_type))
         return self.ask("pilot")
 
-    def captured(self, pilot: Mapping[str, Any], *, budget_us: float) -> None:
+    def captured(self, pilot: dict[str, Any], *, budget_us: float) -> None:
         """Its ring and graphs made."""
-        ring = plan_ring(
-            footprint_bytes=int(pilot["footprint_bytes"]),
-            estimate_us=float(pilot["estimate_us"]),
-            chip=self.chip,
-            free_bytes=int(pilot["free_bytes"]),
-            budget_us=budget_us,
-        )
-        self.ask("build", plan=asdict(ring))
-        self.ask("capture")
+        self.ready(planned(self.chip, [pilot], budget_us, None))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,8 +152,7 @@ def tell(found: Compared) -> None:
 def run(shapes: Sequence[Shape], dials: Mapping[str, int], *, real: bool, seconds: float, rng: random.Random) -> None:
     """Starts both sides, compares for so many seconds from then on, and prints."""
     sides = {name: Side(f"usual-{name}") for name in SIDES}
-    with ThreadPoolExecutor(len(SIDES)) as pool:
-        list(pool.map(Side.hello, sides.values()))
+    together(list(sides.values()), lambda side: side.hello())
     entrypoint, until = REAL if real else DIALLED, time.monotonic() + seconds
     tell(compare(sides, in_turn(shapes, dials, rng), dials, entrypoint=entrypoint, until=until))
     for side in sides.values():
