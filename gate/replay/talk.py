@@ -20,7 +20,7 @@ Reply = dict[str, Any]
 @dataclass(slots=True, kw_only=True)
 class Talk:
     """See the module. `results` and `spent_s` are the shape's own, filled in place; `spent_s` adds up the seconds of
-    each command over all arms, which may have worked at the same time."""
+    each command over all arms, which may have worked at the same time; `trim`, a part of some, is apart."""
 
     crew: Crew
     token: Token

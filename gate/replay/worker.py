@@ -1,4 +1,4 @@
-"""The process that holds one arm: reads one JSON command a line, answers with one, and may die without harm.
+"""The process that holds one side's arms: reads one JSON command a line, answers with one, and may die without harm.
 
 Started by path in any interpreter that has torch (see `boot.py`); standard library besides. The answers leave on a
 private copy of standard output, because kernels and runtimes print there.
