@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate import store
+from gate.replay.journal import JOURNAL
 
 if TYPE_CHECKING:
     from tests.bench.full_gate import Plan
 
 KEPT_BYTES = 14 * 1024 * 1024
-JOURNAL = "journal.jsonl"
 # What a decision, a baseline and a resumed judgement are made of; the rest can be made again from these.
 NEEDED = ("decision.json", "part.json", "run.json", "plan.json", "manifest.json", JOURNAL, store.RESULTS_FILE)
 LEFT_OUT = ("raw_samples", ".lock")
