@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +42,10 @@ def command() -> None:
 @click.option("--store", type=STORE, required=True, help="Folder of the history; made if it is not there.")
 @click.option("--run", "name", default="", help="Name of the run. Default: the rows' run_id.")
 @click.option("--at", type=MOMENT, help="When it was measured, UTC. Default: when its newest file was written.")
-def add(sources: tuple[Path, ...], more: tuple[Path, ...], store: Path, name: str, at: datetime | None) -> int:
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes that read many runs. Default: one a usable CPU.")
+def add(
+    sources: tuple[Path, ...], more: tuple[Path, ...], store: Path, name: str, at: datetime | None, jobs: int | None
+) -> int:
     """Append the rows of each run, head and base, or none of its rows where one is refused.
 
     A run that the store has already, by its content, is left. Exit codes: 0 all are in the store, 2 one is not.
@@ -56,10 +60,10 @@ def add(sources: tuple[Path, ...], more: tuple[Path, ...], store: Path, name: st
 
     files.need()
     when = None if at is None else at.replace(tzinfo=UTC)
-    jobs = [Job(source=source, store=store, name=name, at=when) for source in runs]
+    wanted = [Job(source=source, store=store, name=name, at=when) for source in runs]
     failed, added, rows = 0, 0, 0
-    with progress("history", len(jobs)) as step:
-        for outcome in add_all(jobs):
+    with progress("history", len(runs)) as step, closing(add_all(wanted, processes=jobs)) as found:
+        for outcome in found:
             step(str(outcome.source))
             for problem in outcome.problems:
                 tell(problem)
@@ -68,7 +72,7 @@ def add(sources: tuple[Path, ...], more: tuple[Path, ...], store: Path, name: st
                 say(f"{outcome.source}: in the history already, as {outcome.added.run.name}")
             elif outcome.added is not None:
                 added, rows = added + 1, rows + outcome.added.run.rows
-    say(f"{store}: {added} of {len(jobs)} runs added, {rows} rows" + (f"; {failed} refused" if failed else ""))
+    say(f"{store}: {added} of {len(runs)} runs added, {rows} rows" + (f"; {failed} refused" if failed else ""))
     return Exit.NO_VERDICT if failed else Exit.PASS
 
 

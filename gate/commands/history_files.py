@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections import ChainMap, deque
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any, cast
+from threading import Thread
+from typing import cast
 
 import msgspec
 
@@ -23,6 +27,8 @@ from gate.model.problem import Problem, UnusableInput
 
 # From this many runs on, starting processes costs less than it saves.
 MANY = 16
+# Runs of each process that are read ahead of the one that is written; their files wait in memory.
+AHEAD = 4
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,39 +75,108 @@ def read(source: Path) -> tuple[dict[str, list[Block]], datetime]:
     return rows, datetime.fromtimestamp(max(file.stat().st_mtime for files in sides.values() for file in files), UTC)
 
 
-def add_all(jobs: Sequence[Job]) -> Iterator[Addition]:
-    """Adds each run or none of its rows, in the order given; runs that the store has already are left."""
-    have = append.Known(jobs[0].store)
-    if len(jobs) < MANY or (os.cpu_count() or 1) < 2:
-        new: dict[str, Run] = {}
-        for job in jobs:
-            outcome = _add(job, ChainMap(new, cast(Any, have)))
+Ready = append.Prepared | tuple[Problem, ...]
+
+
+def add_all(jobs: Sequence[Job], *, processes: int | None = None) -> Generator[Addition, None, None]:
+    """Adds each run or none of its rows, in the order given; runs that the store has already are left.
+
+    Up to `processes` (default: one a usable CPU) read many runs; this one alone writes, so that the files and what is
+    said do not depend on how many there are. Raises UnusableInput where a process ends before its work: the runs
+    before that one are in the store then, the others are not.
+    """
+    new: dict[str, Run] = {}
+    have = ChainMap(new, cast(dict[str, Run], append.Known(jobs[0].store)))
+    processes = min(processes or len(os.sched_getaffinity(0)), len(jobs))
+    many = processes > 1 and len(jobs) >= MANY
+    with closing(_by_processes(jobs, have, processes) if many else _by_turns(jobs, have)) as found:
+        for job, ready in found:
+            outcome = _add(job, ready, have)
             if outcome.added is not None:
                 new[outcome.added.run.key] = outcome.added.run
             yield outcome
-        return
+
+
+def _by_turns(jobs: Sequence[Job], have: Mapping[str, Run]) -> Generator[tuple[Job, Ready], None, None]:
+    for job in jobs:
+        yield job, _ready(job, have)
+
+
+def _by_processes(
+    jobs: Sequence[Job], have: Mapping[str, Run], processes: int
+) -> Generator[tuple[Job, Ready], None, None]:
     # Loaded before the processes start, so that each need not load it; what is known goes to each of them once.
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
-    workers = os.cpu_count() or 1
-    with ProcessPoolExecutor(workers, get_context("fork"), initializer=_HAVE.append, initargs=(have,)) as pool:
-        yield from pool.map(_add_unknown, jobs, chunksize=4)
+    waiting: deque[tuple[Job, Future[Ready]]] = deque()
+    pool = ProcessPoolExecutor(processes, get_context("fork"), initializer=_begin, initargs=(have,))
+    try:
+        for job in jobs:
+            waiting.append((job, _submitted(pool, job)))
+            if len(waiting) > AHEAD * processes:
+                yield _result(*waiting.popleft())
+        while waiting:
+            yield _result(*waiting.popleft())
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-# The runs that the store holds, in a process that adds some of many.
+def _submitted(pool: ProcessPoolExecutor, job: Job) -> Future[Ready]:
+    try:
+        return pool.submit(_ready_here, job)
+    except BrokenProcessPool as error:
+        # Told in its turn: what was read before still gets in.
+        broken: Future[Ready] = Future()
+        broken.set_exception(error)
+        return broken
+
+
+def _result(job: Job, future: Future[Ready]) -> tuple[Job, Ready]:
+    try:
+        return job, future.result()
+    except BrokenProcessPool:
+        what = "not added, nor the runs after it: a process that reads runs was killed, perhaps for want of memory"
+        raise UnusableInput(Problem(what=what, file=str(job.source), fix="run it again with --jobs 1")) from None
+
+
+# The runs that the store holds, in a process that reads some of many.
 _HAVE: list[Mapping[str, Run]] = []
 
 
-def _add_unknown(job: Job) -> Addition:
-    return _add(job, _HAVE[0])
+def _begin(have: Mapping[str, Run]) -> None:
+    """Readies a process that reads runs: it ends with its parent, and leaves Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _HAVE.append(have)
 
 
-def _add(job: Job, have: Mapping[str, Run]) -> Addition:
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _ready_here(job: Job) -> Ready:
+    return _ready(job, _HAVE[0])
+
+
+def _ready(job: Job, have: Mapping[str, Run]) -> Ready:
+    """A run read and made ready to write, or the problems for which it is refused."""
     try:
         rows, written = read(job.source)
         at = job.at or written
         name = job.name or ", ".join(sorted({name for block in rows["head"] for name in block.values("run_id")})[:4])
-        return Addition(source=job.source, added=append.add(rows, store=job.store, name=name, at=at, have=have))
+        return append.prepared(rows, store=job.store, name=name, at=at, have=have)
+    except UnusableInput as error:
+        return error.problems
+
+
+def _add(job: Job, ready: Ready, have: Mapping[str, Run]) -> Addition:
+    try:
+        if isinstance(ready, tuple):
+            return Addition(source=job.source, problems=ready)
+        return Addition(source=job.source, added=append.written(ready, have=have))
     except UnusableInput as error:
         return Addition(source=job.source, problems=error.problems)

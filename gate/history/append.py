@@ -19,6 +19,14 @@ KEY_DIGITS = 16
 _OF_ONE_RUN = re.compile(rf"\d{{8}}T\d{{6}}-([0-9a-f]{{{KEY_DIGITS}}}){re.escape(files.SUFFIX)}")
 
 
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A run made ready to add: its file's place and bytes, or neither where the store has these rows already."""
+
+    run: Run
+    file: Path | None = None
+    content: bytes = b""
+
+
 class Added(msgspec.Struct, frozen=True, kw_only=True):
     """What came of adding one run: the file, or None where the store has these rows already."""
 
@@ -71,17 +79,34 @@ def add(sides: Mapping[str, Rows], *, store: Path, name: str, at: datetime, have
     `sides` holds the rows of head and base, `at` when they were measured (UTC). Raises UnusableInput where the file
     cannot be written.
     """
+    return written(prepared(sides, store=store, name=name, at=at, have=have), have=have)
+
+
+def written(ready: Prepared, *, have: Mapping[str, Run]) -> Added:
+    """Writes the file of a run, unless it is in `have` by now. Raises UnusableInput where it cannot be written."""
+    run, path = have.get(ready.run.key, ready.run), ready.file
+    if path is None or run is not ready.run:
+        return Added(run=run, file=None)
+
+    def fill(name: str) -> None:
+        Path(name).write_bytes(ready.content)
+
+    files.whole(path, fill)
+    return Added(run=run, file=path)
+
+
+def prepared(sides: Mapping[str, Rows], *, store: Path, name: str, at: datetime, have: Mapping[str, Run]) -> Prepared:
+    """All of `add` but the writing; nothing on disk changes."""
     parts = {side: list(blocks(rows)) for side, rows in sides.items()}
     key = table.key_of(parts)
     if key in have:
-        return Added(run=have[key], file=None)
+        return Prepared(run=have[key])
     run = Run(key=key, name=name, at=at, rows=sum(block.n for found in parts.values() for block in found))
     archs = sorted({arch for found in parts.values() for block in found for arch in block.values("arch") if arch})
     folder = store / table.folder_of("+".join(archs), f"{at:%Y-%m}")
     path = folder / f"{at:%Y%m%dT%H%M%S}-{key[:KEY_DIGITS]}{files.SUFFIX}"
     made = table.with_runs(table.columns(parts, key=key, at=at), [run])
-    files.write(path, made.to_batches(), schema=made.schema)
-    return Added(run=run, file=path)
+    return Prepared(run=run, file=path, content=files.content(made))
 
 
 def check(stored: Sequence[files.StoredFile]) -> list[Problem]:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -164,18 +164,29 @@ def _first_line(error: Exception) -> str:
 
 def write(path: Path, batches: Iterable[pa.RecordBatch], *, schema: pa.Schema) -> None:
     """Writes one file whole, a row group for each batch or so. Raises UnusableInput where it cannot."""
+    whole(path, lambda name: _fill(name, batches, schema))
+
+
+def content(table: pa.Table) -> bytes:
+    """The bytes of the file that `write` would write of a table."""
     import pyarrow as pa
 
-    def fill(name: str) -> None:
-        with _writer(name, schema) as writer:
-            for group in _grouped(batches):
-                writer.write_table(pa.Table.from_batches(group).cast(schema), row_group_size=GROUP_ROWS)
-            writer.add_key_value_metadata(schema.metadata)
-
-    whole(path, fill)
+    sink = pa.BufferOutputStream()
+    _fill(sink, table.to_batches(), table.schema)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
-def _writer(name: str, schema: pa.Schema) -> pq.ParquetWriter:
+def _fill(where: Any, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    import pyarrow as pa
+
+    with _writer(where, schema) as writer:
+        for group in _grouped(batches):
+            writer.write_table(pa.Table.from_batches(group).cast(schema), row_group_size=GROUP_ROWS)
+        writer.add_key_value_metadata(schema.metadata)
+
+
+def _writer(where: Any, schema: pa.Schema) -> pq.ParquetWriter:
     """Times are hardly ever equal and get no dictionary; statistics are of columns that rows are chosen by.
 
     A column that is a dictionary in memory, as one value for all rows is, is a plain one in the file.
@@ -184,7 +195,7 @@ def _writer(name: str, schema: pa.Schema) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
 
     return pq.ParquetWriter(
-        name,
+        where,
         schema,
         compression={one.name: "none" if pa.types.is_dictionary(one.type) else "zstd" for one in schema},
         use_dictionary=[one.name for one in schema if not pa.types.is_floating(one.type)],

@@ -1,9 +1,10 @@
 """How the history bears ten million rows: import, queries, page, export, compaction, sizes on disk, memory.
 
-    python -m tests.bench.history_scale [--runs 2000] [--shapes 1250] [--folder DIR]
+    python -m tests.bench.history_scale [--runs 2000] [--shapes 1250] [--folder DIR] [--jobs 1 2] [--import-only]
 
 Every step is one `gate history` command in a process of its own. Rows are written as JSON lines, a hundred runs at a
-time, and removed once they are in the store; the time to make them is not counted.
+time, and removed once they are in the store; the time to make them is not counted. With several numbers of `--jobs`
+each hundred is imported with each in turn, and the stores must be the same to the byte.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,19 +87,37 @@ def size_mib(folder: Path) -> tuple[int, float]:
     return len(files), sum(path.stat().st_size for path in files) / 2**20
 
 
-def import_all(work: Path, store: Path, *, runs: int, shapes: int) -> None:
-    total, read = Cost(), 0
+def contents(folder: Path) -> frozenset[tuple[Path, str]]:
+    """The files below a folder and their SHA-256."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return frozenset((path.relative_to(folder), sha256(path.read_bytes()).hexdigest()) for path in files)
+
+
+def import_all(work: Path, stores: dict[str, Path], *, runs: int, shapes: int) -> None:
+    """Fills each store with the number of jobs that it is named by; "" is the default."""
+    totals, read = dict.fromkeys(stores, Cost()), 0
     for first in range(0, runs, BATCH):
         batch = work / "batch"
         for number in range(first, min(first + BATCH, runs)):
             write_run(batch, number, shapes)
         read += sum(path.stat().st_size for path in batch.rglob("*.jsonl"))
-        cost, _ = gate("history", "add", "--store", str(store), *map(str, sorted(batch.iterdir())))
-        total = Cost(total.wall_s + cost.wall_s, total.cpu_s + cost.cpu_s, max(total.peak_mib, cost.peak_mib))
+        for jobs, store in stores.items():
+            asked = ("--jobs", jobs) if jobs else ()
+            cost, _ = gate("history", "add", *asked, "--store", str(store), *map(str, sorted(batch.iterdir())))
+            had = totals[jobs]
+            totals[jobs] = Cost(had.wall_s + cost.wall_s, had.cpu_s + cost.cpu_s, max(had.peak_mib, cost.peak_mib))
         shutil.rmtree(batch)
     rows = runs * shapes * len(PROVIDERS)
-    files, mib = size_mib(store)
-    say("import", total, f"{rows:,} rows of {read / 2**30:.1f} GiB JSON; {rows / total.cpu_s:,.0f} rows a CPU second")
+    first_total = next(iter(totals.values()))
+    for jobs, total in totals.items():
+        note = f"{rows:,} rows of {read / 2**30:.1f} GiB JSON; {rows / total.cpu_s:,.0f} rows a CPU second"
+        ratios = (
+            f"; wall {total.wall_s / first_total.wall_s:.2f}, CPU {total.cpu_s / first_total.cpu_s:.2f} of the first"
+        )
+        say(f"import, jobs {jobs or 'as by default'}", total, note + (ratios if len(totals) > 1 else ""))
+    if len({contents(store) for store in stores.values()}) > 1:
+        raise SystemExit("the stores differ")
+    files, mib = size_mib(next(iter(stores.values())))
     say("on disk", Cost(), f"{files:,} files, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
 
 
@@ -126,18 +146,22 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=2000)
     options.add_argument("--shapes", type=int, default=1250)
     options.add_argument("--folder", type=Path)
+    options.add_argument("--jobs", nargs="+", default=[""])
+    options.add_argument("--import-only", action="store_true")
     given = options.parse_args()
     work = given.folder or Path(tempfile.mkdtemp(prefix="history-scale-"))
-    store = work / "store"
+    stores = {jobs: work / f"store{jobs}" for jobs in given.jobs}
+    store = stores[given.jobs[0]]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print("| step | wall s | CPU s | peak MiB | |\n|---|--:|--:|--:|---|")
     if not store.exists():
-        import_all(work, store, runs=given.runs, shapes=given.shapes)
-    queries(store, work, "a file a run")
-    cost, _ = gate("history", "compact", "--store", str(store))
-    files, mib = size_mib(store)
-    say("compaction", cost, f"{files:,} files, {mib:.0f} MiB")
-    queries(store, work, "compacted")
+        import_all(work, stores, runs=given.runs, shapes=given.shapes)
+    if not given.import_only:
+        queries(store, work, "a file a run")
+        cost, _ = gate("history", "compact", "--store", str(store))
+        files, mib = size_mib(store)
+        say("compaction", cost, f"{files:,} files, {mib:.0f} MiB")
+        queries(store, work, "compacted")
     if given.folder is None:
         shutil.rmtree(work)
 

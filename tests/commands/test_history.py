@@ -94,14 +94,6 @@ def test_one_refused_row_keeps_the_whole_run_out_and_the_others_get_in(keeper: K
     assert json.loads(keeper.out)["rows"] == 12
 
 
-def test_many_runs_are_added_by_several_processes_with_the_same_result(keeper: Keeper) -> None:
-    sources = [str(keeper.measured(f"run-{seed}", build.run(LEDGER, seed=seed))) for seed in range(20)]
-    assert keeper.call("add", *sources) == 0
-    assert "20 of 20 runs added, 240 rows" in keeper.out
-    assert keeper.call("add", *sources, sources[0]) == 0
-    assert "0 of 21 runs added" in keeper.out
-
-
 def test_a_name_and_a_time_are_those_of_one_run(keeper: Keeper) -> None:
     source = str(keeper.measured("run", build.run(LEDGER, seed=1)))
     assert keeper.call("add", source, source, "--run", "7") == 64
