@@ -25,7 +25,8 @@ class Spares:
 
     Starting takes seconds, nearly all of it the same for every arm. What of it touches no GPU goes on beside the
     measurements; the rest is done for many workers at once, while nothing is measured. Each worker serves one arm and
-    then ends. An arm that needs another interpreter, libraries or variables, which only a new process can have, gets none.
+    then ends. An arm that needs another interpreter, libraries or variables, which only a new process can have, gets
+    none.
     """
 
     def __init__(self, settings: Settings, *, arm: ArmSpec, gpu: str | None, token: Token, size: int) -> None:
