@@ -113,7 +113,10 @@ def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Prob
     next_step = "run it again with --resume; what is finished is not measured twice"
     if confirmed:
         found = msgspec.structs.replace(
-            decision, reasons=(*decision.reasons, "not_finished"), problems=(*told, *decision.problems)
+            decision,
+            reasons=(*decision.reasons, "not_finished"),
+            next_step=f"{decision.next_step}; --resume measures the rest",
+            problems=(*told, *decision.problems),
         )
     else:
         found = judged.withheld(decision, "not_finished", problems=told, next_step=next_step)

@@ -206,7 +206,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--op", nargs="*", default=[])
     parser.add_argument("--providers", default="pytorch", help=f"joined with commas; besides: {', '.join(BESIDE)}")
     parser.add_argument("--gpus", default="1")
-    parser.add_argument("--lanes", type=int, default=2)
+    parser.add_argument("--lanes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--budget-us", type=float, help="device work of one graph, unless the gate's own")
     parser.add_argument("--real", action="store_true", help="the package's own kernels and ledgers, without a dial")

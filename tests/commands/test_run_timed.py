@@ -183,6 +183,7 @@ def test_a_run_that_breaks_off_while_it_confirms_blocks_on_what_is_confirmed(
     decision = rig.decision(tmp_path / "out")
     assert decision["gate"] == "block" and "not_finished" in decision["reasons"]
     assert "hang" in decision["summary"]
+    assert decision["next_step"].endswith("; --resume measures the rest")
     verdicts = {row["shape_id"]: (row["verdict"], row["reasons"]) for row in decision["rows"]}
     assert verdicts[first][0] == "regressed"
     assert rig.call(argv)[0] == 1
