@@ -17,7 +17,7 @@ from gate.replay.timer import RING_BYTES, SHARED_BYTES, plan_ring, room
 Reply = dict[str, Any]
 
 
-# Processes take turns on a GPU: eight lanes at a time on an H200 prepared no more shapes a second than one.
+# Processes take turns on a GPU: eight lanes at a time on an H200 prepared hardly more shapes a second than one.
 MOST_PREPARING = 2
 # What a row says where integrity check 4, and the second half of check 3, had nothing to compare with.
 UNPROFILED = "the profiler saw no kernel: the graph was not held against an eager call"

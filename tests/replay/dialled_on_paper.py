@@ -6,9 +6,7 @@ python -m tests.replay.dialled_on_paper < {"arch": "sm_90", "package": ENTRYPOIN
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,9 +16,8 @@ from typing import Any
 from gate.codegen import aiter_launches
 from gate.replay.op import Case
 from gate.replay.provider import load_entrypoint
+from tests.replay.elsewhere import answer
 
-ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 600
 DIALLED = "tests.bench.dialled:Adapter"
 # What writes memory in PTX: stores of every kind, bulk copies, reductions and atomics that return what was there.
 WRITES = re.compile(r"\b(st\.global|st\.relaxed|atom\.|red\.|cp\.async\.bulk\.tensor\S*\.global)")
@@ -31,20 +28,9 @@ def compiled(
     cases: Sequence[Case], *, arch: str = "sm_90", package: str = DIALLED, cache: Path
 ) -> list[dict[str, Any]]:
     """For each case its error, or "", and its kernels, as `dial_in` tells them."""
-    request = json.dumps({"arch": arch, "package": package, "cases": [asdict(case) for case in cases]})
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.replay.dialled_on_paper"],
-        input=request,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(cache)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    request = {"arch": arch, "package": package, "cases": [asdict(case) for case in cases]}
+    found: list[dict[str, Any]] = answer("tests.replay.dialled_on_paper", request, TRITON_CACHE_DIR=str(cache))
+    return found
 
 
 def stand_in(arch: str) -> None:

@@ -6,39 +6,26 @@ python -m tests.replay.dialled_values < [case, ...]      (with TRITON_INTERPRET=
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import Case, load_op
 from gate.replay.provider import ProviderAdapter, load_entrypoint
+from tests.replay.elsewhere import answer
 from tests.replay.interpreted import as_on_a_gpu
 
-ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 5
-SECONDS = 300
 
 
 def differing(cases: Sequence[Case]) -> list[list[str]]:
     """For each case the outputs that differ in any bit from the plain kernel's, as `name with N rounds`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.replay.dialled_values"],
-        input=json.dumps([asdict(case) for case in cases]),
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
+    found: list[list[str]] = answer(
+        "tests.replay.dialled_values", [asdict(case) for case in cases], TRITON_INTERPRET="1"
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    return found
 
 
 def values(adapter: ProviderAdapter, case: Case) -> dict[str, Any]:

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from gate.replay.op import Case
-
-ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 600
+from tests.replay.elsewhere import answer
 
 
 def findings(entrypoint_of: str, cases: Sequence[Case]) -> list[list[str]]:
     """The texts of what is wrong with each case's values; `entrypoint_of` is a module or package of kernels."""
-    request = json.dumps({"package": entrypoint_of, "cases": [asdict(case) for case in cases]})
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.replay.interpreted"],
-        input=request,
-        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    request = {"package": entrypoint_of, "cases": [asdict(case) for case in cases]}
+    found: list[list[str]] = answer("tests.replay.interpreted", request, TRITON_INTERPRET="1")
+    return found
 
 
 def _multiply_bf16() -> None:
