@@ -1,8 +1,12 @@
-"""One attempt at a shape with the processes at hand: prepare and check the arms, then hold the GPU and visit them."""
+"""One attempt at a shape with the processes at hand: prepare and check the arms, then hold the GPU and visit them.
+
+Only what is timed, or times itself, has the GPU alone; all else is done beside other lanes' like work.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,6 +40,7 @@ class Attempt:
     talk: Talk
     measuring: Measuring
     share: bool
+    tuning: frozenset[Arm] = frozenset()
     twins: tuple[Arm, ...] = ()
 
     def run(self) -> None:
@@ -44,8 +49,9 @@ class Attempt:
         self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), turn=token.share)
         self.talk.drop()
         self._open()
+        with token.share(MOST_PREPARING):
+            self._beside([], self._rehearse)
         with token.hold():
-            # Kernels that tune themselves do it in their first call: what they choose must not hang on other lanes.
             pilots = {
                 arm: self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
                 for arm in self.talk.alive()
@@ -59,6 +65,9 @@ class Attempt:
                 self.measuring.run()
                 for arm in self.talk.alive():
                     self._finish(arm)
+        with token.share(MOST_PREPARING):
+            if self.settings.timing:
+                self._beside(self.twins, lambda arm: self._checked(arm, "recheck"))
             self.talk.drop()
 
     def _open(self) -> None:
@@ -70,6 +79,21 @@ class Attempt:
             result = self.talk.results[arm]
             result.detail, result.commit = reply["detail"], reply["commit"]
             result.allocation, result.layout, result.jit = reply["allocation"], reply["layout"], reply["jit"]
+            if reply["tunes"]:
+                self.tuning |= {arm}
+
+    def _rehearse(self, arm: Arm) -> None:
+        """A first call, whose libraries may take seconds; not of kernels that tune themselves in it, as what they
+        choose must not hang on other lanes."""
+        if arm not in self.tuning:
+            self.talk.ask(arm, {"do": "rehearse", "label": self._label(arm, "rehearse")})
+
+    def _beside(self, first: Sequence[Arm], work: Callable[[Arm], None]) -> None:
+        """`work` for every arm: the sides at the same time, those of `first` after each other."""
+        alone = [arm for arm in self.talk.alive() if arm not in first]
+        by_side = [[arm for arm in alone if arm.side == side] for side in dict.fromkeys(arm.side for arm in alone)]
+        together = [arm for arm in first if self.talk.results[arm].alive]
+        self.talk.side_by_side(filter(None, [together, *by_side]), work)
 
     def _label(self, arm: Arm, place: str) -> str:
         return f"{self.job.case.shape_id}:{arm}:{place}"
@@ -91,9 +115,7 @@ class Attempt:
                 if self.talk.results[arm].alive:
                     self._checked(arm, command)
 
-        alone = [arm for arm in self.talk.alive() if arm not in self.twins]
-        by_side = [[arm for arm in alone if arm.side == side] for side in dict.fromkeys(arm.side for arm in alone)]
-        self.talk.side_by_side([self.twins, *by_side], one)
+        self._beside(self.twins, one)
         if len({tuple(digests[arm]) for arm in self.twins if arm in digests}) > 1:
             raise Spoiled("head and base fill their inputs differently")
 

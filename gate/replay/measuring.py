@@ -29,6 +29,7 @@ class Measuring:
     raw: list[Reply]
     look: int
     blocks: range
+    _last: Reading | None = None
 
     def run(self) -> None:
         """Fills the results' visits; to be called with the GPU held. Raises SideLost."""
@@ -56,9 +57,12 @@ class Measuring:
     def _repeated(self, block: int, first: int) -> dict[Arm, list[float]]:
         """A block, again while the GPU slows itself down; the tries are numbered from `first` on."""
         for repeat in range(first, first + 1 + MAX_BLOCK_REPEATS):
-            before = self.sensor()
+            # What the sensors said after a block that went well holds before the next one.
+            before = self._last or self.sensor()
             visits = self._block(block, repeat, before)
-            moved = throttled(before, self.sensor())
+            after = self.sensor()
+            moved = throttled(before, after)
+            self._last = after if moved is None else None
             if moved is None:
                 return visits
         for arm in visits:

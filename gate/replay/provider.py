@@ -48,6 +48,8 @@ class ProviderAdapter:
     includes_allocation: bool = False
     includes_layout_conversion: bool = False
     includes_jit: bool = False
+    # Whether a first call may time kernels to choose one: then it must have the GPU to itself.
+    tunes_itself: bool = True
 
     def __init__(self, op_type: str = "") -> None:
         self.op_type = op_type
@@ -105,6 +107,7 @@ class KernelAdapter(ProviderAdapter):
     includes_allocation: bool = False
     includes_layout_conversion: bool = False
     includes_jit: bool = False
+    tunes_itself: bool = True
     name: str = field(default="")
 
     def supports(self, case: Case) -> str | None:
@@ -149,6 +152,7 @@ def told(adapter: ProviderAdapter, case: Case) -> dict[str, Any]:
         "allocation": (adapter.includes_allocation, bool),
         "layout": (adapter.converts_layout(case), bool),
         "jit": (adapter.includes_jit, bool),
+        "tunes": (adapter.tunes_itself, bool),
     }
     for name, (value, kind) in said.items():
         if not isinstance(value, kind):

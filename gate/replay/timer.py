@@ -19,12 +19,10 @@ GRAPH_BUDGET_US = 2000.0
 REPLAYS = 3
 SINGLE_REPLAYS = 3
 LEGACY_REPLAYS = 15
-EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 30, 7, 10_000.0
+EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 30, 3, 5_000.0
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
-# A launch that takes so long needs no more than two of them in a graph, and no replay again, to be told apart.
-LONG_LAUNCH_US = 5000.0
 MEMORY_SHARE = 0.1
 # Where head and base cannot lie at one place, many copies average out where they lie.
 RING_BYTES = 2 * 1024 * MIB
@@ -74,7 +72,8 @@ def plan_ring(
     that a copy returns only after all the others. Where memory does not allow that, the label says what is left:
     `cold_l2` (beyond L2 only) or `hot`.
     """
-    fewest, replays = (2, 1) if estimate_us >= LONG_LAUNCH_US else (3, REPLAYS)
+    # A launch that is a graph's work by itself needs no more than two of them, and no replay again, to be told apart.
+    fewest, replays = (2, 1) if estimate_us >= budget_us else (3, REPLAYS)
     wanted = min(max(round(budget_us / max(estimate_us, 0.1)), fewest), MAX_LAUNCHES)
     footprint = max(footprint_bytes, 1)
     affordable = max(min(int(free_bytes * MEMORY_SHARE), most_bytes) // footprint, 2)

@@ -99,6 +99,11 @@ class Worker:
         self.cells[message["arm"]] = Cell(device=self.gpu, adapter=adapter, op=op, case=case, seed=int(message["seed"]))
         return said
 
+    def rehearse(self, message: Reply) -> Reply:
+        self.gpu.begin(message["label"])
+        self.cells[message["arm"]].rehearse()
+        return {}
+
     def pilot(self, message: Reply) -> Reply:
         self.gpu.begin(message.get("label", ""))
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
@@ -155,6 +160,9 @@ class Worker:
         self.gpu.begin(message["label"])
         return self.cells[message["arm"]].finish(message["times_us"], slope=message["method"] == "graph_slope")
 
+    def recheck(self, message: Reply) -> Reply:
+        return self.cells[message["arm"]].recheck()
+
     def drop(self, message: Reply) -> Reply:
         del message
         for cell in self.cells.values():
@@ -182,8 +190,8 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "adopt", "lend", "borrow", "open", "pilot", "build", "capture", "check", "profile", "visit",
-        "finish", "drop", "floor", "coldness", "canary",
+        "wake", "hello", "adopt", "lend", "borrow", "open", "rehearse", "pilot", "build", "capture", "check", "profile",
+        "visit", "finish", "recheck", "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 

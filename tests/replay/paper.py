@@ -17,9 +17,13 @@ from gate.model.problem import Problem, UnusableInput
 from gate.replay.link import WorkerDied
 
 ALONE = {"pilot", "profile", "visit", "finish", "floor", "coldness", "canary"}
-BESIDE = {"hello", "lend", "borrow", "build", "capture", "check"}
+BESIDE = {"hello", "lend", "borrow", "rehearse", "build", "capture", "check", "recheck"}
+# Arms whose first call times kernels, and so is not rehearsed beside other lanes.
+TUNES = {"control/aiter"}
 CHIP = {"name": "paper", "l2_bytes": 1 << 16, "mall_bytes": 0, "bandwidth_gbps": 4000.0, "tflops": {}}
 HANG_S = 0.05
+# What an arm must have come from.
+AFTER = {"rehearse": "open", "build": "pilot", "capture": "build", "check": "capture", "recheck": "finish"}
 Reply = dict[str, Any]
 
 
@@ -144,10 +148,12 @@ class Worker:
 
     def done(self, do: str, message: Reply, fault: str | None) -> Reply:
         """What a command gives that succeeds; an arm must have come to it step by step."""
-        arm, before = message.get("arm"), {"pilot": "open", "build": "pilot", "capture": "build", "check": "capture"}
+        arm, before = message.get("arm"), dict(AFTER, pilot="open" if message.get("arm") in TUNES else "rehearse")
         if arm is not None:
             if do in before and self.cells.get(arm) != before[do]:
                 self.world.wrong.append(f"{arm}: {do} after {self.cells.get(arm)}")
+            if do == "rehearse" and arm in TUNES:
+                self.world.wrong.append(f"{arm} tunes itself beside other lanes")
             self.cells[arm] = do
         shared = message.get("shared", False)
         bad = {"status": "incorrect", "code": "wrong_output" if fault == "wrong" else "inputs_changed", "text": fault}
@@ -163,7 +169,7 @@ class Worker:
             return {"t_us": t_us, "full_us": [t_us], "single_us": [t_us], "gpu_us": t_us}
         replies: dict[str, Reply] = {
             "hello": {"environment": {"gpu": "paper"}, "chip": CHIP},
-            "open": {"detail": None, "commit": None, "allocation": None, "layout": None, "jit": None},
+            "open": {**dict.fromkeys(("detail", "commit", "allocation", "layout", "jit")), "tunes": arm in TUNES},
             "pilot": {"estimate_us": 10.0, "footprint_bytes": 4096, "free_bytes": 1 << 30},
             "lend": {"bytes": 1 << 24},
             "floor": {"floor_us": 1.0},

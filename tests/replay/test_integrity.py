@@ -36,7 +36,7 @@ def run(adapter: Any, *, op: Op = sim_kernels.OP, copies: int = 4, laps: int = 2
     cell.build(RingPlan(copies=copies, launches=copies * laps, flush=False, cache_state="cold_hbm", budget_us=1.0))
     findings = cell.capture()["findings"] + cell.check()["findings"] + cell.profile()["findings"]
     times = [cell.visit("graph_slope").t_us for _ in range(3)]
-    findings += cell.finish(times, slope=True)["findings"]
+    findings += cell.finish(times, slope=True)["findings"] + cell.recheck()["findings"]
     cell.release()
     return [finding["code"] for finding in findings]
 

@@ -26,7 +26,7 @@ GIB = 1024 * MIB
 )
 def test_a_plan_keeps_its_promises(footprint: int, estimate: float, chip: Chip, free: int) -> None:
     plan = timer.plan_ring(footprint_bytes=footprint, estimate_us=estimate, chip=chip, free_bytes=free)
-    fewest = 2 if estimate >= timer.LONG_LAUNCH_US else 3
+    fewest = 2 if estimate >= timer.GRAPH_BUDGET_US else 3
     assert plan.launches >= fewest
     assert plan.launches % plan.copies == 0 or plan.launches == fewest
     between = (plan.copies - 1) * footprint
@@ -84,8 +84,12 @@ def test_a_ring_whose_place_does_not_matter_is_no_larger_than_coldness_needs() -
 
 def test_a_long_launch_is_replayed_as_seldom_as_its_slope_allows() -> None:
     facts = {"footprint_bytes": 600 * MIB, "chip": H200, "free_bytes": 128 * GIB}
-    long, short = (timer.plan_ring(estimate_us=us, **facts) for us in (20_000.0, 4_000.0))  # type: ignore[arg-type]
-    assert (long.launches, long.replays) == (2, 1) and (short.launches, short.replays) == (3, timer.REPLAYS)
+    for budget_us in (500.0, 2000.0):
+        plans = (
+            timer.plan_ring(estimate_us=us, budget_us=budget_us, **facts)  # type: ignore[arg-type]
+            for us in (budget_us, 0.9 * budget_us)
+        )
+        assert [(plan.launches, plan.replays) for plan in plans] == [(2, 1), (3, timer.REPLAYS)]
 
 
 def test_the_slope_cancels_the_floor() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gate.replay.op import Case, Tensors
-from gate.replay.provider import Launch, kernel
+from gate.replay.provider import KernelAdapter, Launch, kernel
 
 HALVES = ("bf16", "f16", "fp16")
 DENSE = "hipBLASLt by torch.mm, the first solution of its heuristic"
@@ -48,15 +50,15 @@ def _bind(case: Case, tensors: Tensors) -> Launch:
     return launch
 
 
-gemm = kernel(op="gemm", provider="hipblaslt", dtypes=HALVES, detail=DENSE, when=_refusal, version=version)(_bind)
-preshuffle_gemm = kernel(
-    op="preshuffle_gemm",
-    provider="hipblaslt",
-    dtypes=(*HALVES, "fp8"),
-    branch=lambda case: SCALED if case.dtype == "fp8" else DENSE,
-    when=_refusal,
-    version=version,
-)(_bind)
-fp8_gemm_rowscale = kernel(
-    op="fp8_gemm_rowscale", provider="hipblaslt", dtypes=("fp8",), detail=SCALED, when=_refusal, version=version
-)(_bind)
+def _kernel(op: str, dtypes: tuple[str, ...], **said: Any) -> KernelAdapter:
+    made = kernel(
+        op=op, provider="hipblaslt", dtypes=dtypes, when=_refusal, version=version, tunes_itself=False, **said
+    )
+    return made(_bind)
+
+
+gemm = _kernel("gemm", HALVES, detail=DENSE)
+preshuffle_gemm = _kernel(
+    "preshuffle_gemm", (*HALVES, "fp8"), branch=lambda case: SCALED if case.dtype == "fp8" else DENSE
+)
+fp8_gemm_rowscale = _kernel("fp8_gemm_rowscale", ("fp8",), detail=SCALED)

@@ -20,8 +20,8 @@ def version() -> str | None:
 
 
 def torch_kernel(*, op: str, dtypes: Iterable[str], **data: Any) -> Callable[[Bind], KernelAdapter]:
-    """`kernel`, of this provider and with torch's commit."""
-    return kernel(op=op, provider="pytorch", dtypes=dtypes, version=version, **data)
+    """`kernel`, of this provider and with torch's commit; its libraries choose by rules, not by timing."""
+    return kernel(op=op, provider="pytorch", dtypes=dtypes, version=version, tunes_itself=False, **data)
 
 
 def own_output(name: str, call: Callable[[], Any]) -> Launch:

@@ -103,6 +103,7 @@ def triton_kernel(
             when=when,
             compiler=compile_it,
             version=version,
+            tunes_itself=False,
             name=op,
         )
 
