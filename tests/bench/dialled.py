@@ -144,6 +144,7 @@ class Adapter(ProviderAdapter):
         self.includes_allocation = self.inner.includes_allocation
         self.includes_layout_conversion = self.inner.includes_layout_conversion
         self.includes_jit = self.inner.includes_jit
+        self.tunes_itself = self.inner.tunes_itself
 
     def supports(self, case: Case) -> str | None:
         return self.inner.supports(case)

@@ -16,17 +16,17 @@ from gate.replay.device_sim import SimDevice, SimOptions
 from gate.replay.op import Case, Op
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import RingPlan
-from tests.replay import sim_kernels
+from tests.replay import sim_cheating, sim_kernels, sim_op
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    sim_kernels.GIVEN.clear()
+    sim_op.GIVEN.clear()
     yield
     device_sim._CURRENT.clear()
 
 
-def run(adapter: Any, *, op: Op = sim_kernels.OP, copies: int = 4, laps: int = 2, **args: Any) -> list[str]:
+def run(adapter: Any, *, op: Op = sim_op.OP, copies: int = 4, laps: int = 2, **args: Any) -> list[str]:
     """The codes of all findings, in the order in which a worker would report them."""
     device = SimDevice(SimOptions(noise=0.0, l2=0.001))
     case = Case(shape_id="s", op_type="sim", dtype="fp32", args={"M": 8, "N": 64, **args}, layout={})
@@ -46,29 +46,29 @@ def test_an_honest_kernel_passes() -> None:
 
 
 def test_a_kernel_that_allocates_its_own_output_passes() -> None:
-    assert run(sim_kernels.own_output) == []
+    assert run(sim_cheating.own_output) == []
 
 
 def test_an_output_of_another_dtype_in_a_later_copy_is_caught() -> None:
-    sim_kernels.WIDENED.clear()
-    assert "wrong_form" in run(sim_kernels.own_output_widens)
+    sim_cheating.WIDENED.clear()
+    assert "wrong_form" in run(sim_cheating.own_output_widens)
 
 
 @pytest.mark.parametrize(
     ("adapter", "code"),
     [
-        (sim_kernels.other_stream, "executed_in_capture"),
-        (sim_kernels.Spaced("sim"), "executed_in_capture"),
-        (sim_kernels.cached_for_all, "wrong_output"),
-        (sim_kernels.cached_output, "stale_output"),
-        (sim_kernels.first_call_only, "unwritten"),
-        (sim_kernels.half_rows, "unwritten"),
-        (sim_kernels.in_place, "wrong_output"),
-        (sim_kernels.writes_input, "inputs_changed"),
-        (sim_kernels.nan_output, "nonfinite_output"),
-        (sim_kernels.slightly_wrong, "wrong_output"),
-        (sim_kernels.wrong_dtype, "wrong_form"),
-        (sim_kernels.changes_kernels, "wrong_nodes"),
+        (sim_cheating.other_stream, "executed_in_capture"),
+        (sim_cheating.Spaced("sim"), "executed_in_capture"),
+        (sim_cheating.cached_for_all, "wrong_output"),
+        (sim_cheating.cached_output, "stale_output"),
+        (sim_cheating.first_call_only, "unwritten"),
+        (sim_cheating.half_rows, "unwritten"),
+        (sim_cheating.in_place, "wrong_output"),
+        (sim_cheating.writes_input, "inputs_changed"),
+        (sim_cheating.nan_output, "nonfinite_output"),
+        (sim_cheating.slightly_wrong, "wrong_output"),
+        (sim_cheating.wrong_dtype, "wrong_form"),
+        (sim_cheating.changes_kernels, "wrong_nodes"),
     ],
 )
 def test_a_bad_kernel_is_caught(adapter: ProviderAdapter, code: str) -> None:
@@ -76,20 +76,20 @@ def test_a_bad_kernel_is_caught(adapter: ProviderAdapter, code: str) -> None:
 
 
 def test_a_reference_that_writes_the_output_hides_nothing() -> None:
-    assert run(sim_kernels.nothing, op=sim_kernels.BAD_REFERENCE)[0] == "unwritten"
+    assert run(sim_cheating.nothing, op=sim_op.BAD_REFERENCE)[0] == "unwritten"
 
 
 def test_a_kernel_that_skips_its_work_in_the_graph_has_an_empty_graph() -> None:
-    assert "empty_graph" in run(sim_kernels.first_call_only) or "wrong_nodes" in run(sim_kernels.first_call_only)
+    assert "empty_graph" in run(sim_cheating.first_call_only) or "wrong_nodes" in run(sim_cheating.first_call_only)
 
 
 def test_a_time_below_what_the_bytes_take_breaks_physics() -> None:
     # 2 x 4 x 4096 x 512 bytes at 4000 GB/s are 4.2 us; the kernel says 1.
-    assert run(sim_kernels.too_fast, M=4096, N=512) == ["physics"]
+    assert run(sim_cheating.too_fast, M=4096, N=512) == ["physics"]
 
 
 def test_a_graph_that_disagrees_with_the_profiler_is_caught() -> None:
-    assert run(sim_kernels.lying_graph) == ["profile_disagrees"]
+    assert run(sim_cheating.lying_graph) == ["profile_disagrees"]
 
 
 def test_short_kernels_are_not_held_to_the_profiler() -> None:
