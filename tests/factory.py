@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -60,3 +62,9 @@ def make_outcome(shape: Shape, **more: Any) -> Outcome:
         cache_state="cold_hbm",
     )
     return msgspec.structs.replace(outcome, **more)
+
+
+def decision_in(folder: Path) -> dict[str, Any]:
+    """The decision that lies in a folder of outputs."""
+    found: dict[str, Any] = json.loads((folder / "decision.json").read_text())
+    return found

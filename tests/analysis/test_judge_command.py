@@ -13,6 +13,7 @@ import yaml
 from gate import store
 from gate.cli import run
 from tests.analysis import build
+from tests.factory import decision_in
 
 LEDGER = build.ledger()
 
@@ -39,17 +40,12 @@ def lines(records: Any) -> str:
     return "".join(store.encode(record).decode() + "\n" for record in records)
 
 
-def decision(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "out" / "decision.json").read_text())
-    return found
-
-
 def test_a_clean_judgement_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(lay_out(tmp_path)) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "comment.md", "decision.json", "regression_summary.md", "regressions.jsonl", "status.json", "step_summary.md",
     ]  # fmt: skip
-    assert decision(tmp_path)["gate"] == "pass"
+    assert decision_in(tmp_path / "out")["gate"] == "pass"
     assert "PASS" in capsys.readouterr().out
 
 
@@ -82,7 +78,7 @@ def test_an_unusable_input_still_leaves_a_decision(
     replaced: dict[str, str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(lay_out(tmp_path, **replaced)) == 2
-    found = decision(tmp_path)
+    found = decision_in(tmp_path / "out")
     assert (found["gate"], found["decision"], found["reasons"]) == ("no_verdict", "blocked", ["unusable_input"])
     assert message in found["problems"][0]
     assert str(tmp_path) not in found["problems"][0]
@@ -96,7 +92,7 @@ def test_a_wrong_policy_refuses_to_run_and_names_the_key(tmp_path: Path, capsys:
     (tmp_path / "policy.toml").write_text("[ceilingz]\nslower = 1.05\n")
     assert run([*lay_out(tmp_path), "--policy", str(tmp_path / "policy.toml")]) == 2
     assert "unknown key ceilingz; did you mean ceilings?" in capsys.readouterr().err
-    assert decision(tmp_path)["gate"] == "no_verdict"
+    assert decision_in(tmp_path / "out")["gate"] == "no_verdict"
 
 
 def test_missing_options_are_wrong_usage() -> None:
@@ -117,7 +113,7 @@ BAD_LINES = [
 def test_a_bad_line_is_refused_with_its_number_and_the_rest_is_judged(line: str, tmp_path: Path) -> None:
     head = lines(build.run(LEDGER, seed=2).outcomes)
     assert run(lay_out(tmp_path, **{"head.jsonl": head + line + "\n"})) == 2
-    found = decision(tmp_path)
+    found = decision_in(tmp_path / "out")
     assert found["counts"]["unchanged"] == 8
     assert found["problems"][0].startswith("head head.jsonl:33: ")
 
@@ -128,7 +124,7 @@ def test_a_time_that_json_cannot_hold_names_its_row(time: str, tmp_path: Path) -
     row = json.loads(rows[16])
     rows[16] = json.dumps(row | {"median_us": "@"}).replace('"@"', time)
     assert run(lay_out(tmp_path, **{"head.jsonl": "\n".join(rows)})) == 2
-    found = decision(tmp_path)["rows"][4]
+    found = decision_in(tmp_path / "out")["rows"][4]
     assert (found["verdict"], found["reasons"]) == ("not_comparable", ["refused"])
 
 
@@ -147,7 +143,7 @@ def test_folders_hold_one_op_each(tmp_path: Path) -> None:
     given = {"ledger": "ledgers", "matrix": "ledgers", "base": "base", "head": "head", "out": "out"}
     command = [part for option, name in given.items() for part in (f"--{option}", str(tmp_path / name))]
     assert run(["judge", *command, "--json"]) == 0
-    assert {row["op_type"] for row in decision(tmp_path)["rows"]} == set(ops)
+    assert {row["op_type"] for row in decision_in(tmp_path / "out")["rows"]} == set(ops)
 
 
 def test_base_may_be_a_folder_of_frozen_ledgers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,8 @@ from gate.cli import run as gate
 from gate.model.decision import Decision
 from gate.model.diagnosis import Diagnosis, Durations, Occupancy, ProfiledKernel
 from tests.analysis import build
-from tests.analysis.test_judge_command import decision, lay_out
+from tests.analysis.test_judge_command import lay_out
+from tests.factory import decision_in
 
 LEDGER = build.ledger()
 SLOW = LEDGER.shapes[4].shape_id
@@ -98,7 +99,7 @@ def test_the_verb_reads_a_folder_of_diagnoses(tmp_path: Path, capsys: pytest.Cap
     assert "no diagnosis.json in this folder" in capsys.readouterr().err
     store.write_json(tmp_path / "profiles" / "a" / "diagnosis.json", diagnosis("sha1:gone"))
     assert gate(command) == 0
-    assert decision(tmp_path)["problems"] == ["profiles: sha1:gone of flydsl is no row of the ledger"]
+    assert decision_in(tmp_path / "out")["problems"] == ["profiles: sha1:gone of flydsl is no row of the ledger"]
     store.write_json(tmp_path / "profiles" / "b" / "diagnosis.json", diagnosis("sha1:gone"))
     assert gate(command) == 2
     assert "a second diagnosis of sha1:gone of flydsl" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from gate import store
 from gate.cli import run
 from gate.commands.machine_code import plan
 from gate.ledgers.baselines import Provenance
-from gate.model.outcome import Results
+from gate.model.outcome import Outcome, Results
 from tests.analysis import build
 from tests.codegen import records
 
 SHA, NEXT = "a" * 40, "b" * 40
 LEDGER = build.ledger(6)
 DAY = "2026-06-01"
+RELEASE = "v0.5.0"
 
 
 def write_ledgers(root: Path) -> Path:
@@ -100,3 +102,64 @@ class CodeDesk(Desk):
         argv = ["artifact", "judge", "--from", str(out), "--ledgers", str(self.ledgers), "--out", str(out / "decision")]
         assert run(argv) == 0
         return out
+
+
+Edit = Callable[[Outcome], Outcome | None]
+
+
+def edited(results: Results, change: Edit) -> Results:
+    rows = [change(row) for row in results.outcomes]
+    return Results(outcomes=tuple(row for row in rows if row is not None))
+
+
+def own(index: int, **fields: Any) -> Edit:
+    """Changes the candidate's row of one shape; without fields it is left out."""
+    wanted = LEDGER.shapes[index].shape_id
+
+    def change(row: Outcome) -> Outcome | None:
+        if (row.shape_id, row.provider) != (wanted, "flydsl"):
+            return row
+        return msgspec.structs.replace(row, **fields) if fields else None
+
+    return change
+
+
+def every(**fields: Any) -> Edit:
+    return lambda row: msgspec.structs.replace(row, **fields)
+
+
+NO_TIME: dict[str, Any] = {"median_us": None, "blocks_us": None}
+LENIENT = "[coverage]\nmeasured = 0.1\nconclusive = 0.1\n"
+# What is done to the rows of head -> what is said. The policy lets all of them pass, so that promote itself must see.
+PARTIAL: dict[str, tuple[Edit, str]] = {
+    "a shape without a row": (own(0), "partial: 1 of 6 shapes have no row, such as sha1:"),
+    "a skipped row": (own(0, benchmark_status="skipped", **NO_TIME), "partial: 1 of 6 shapes are skipped"),
+    "a time without a check": (own(0, correct=None), "partial: 1 of 6 shapes have no time of a checked output"),
+    "a time that none can take": (
+        own(0, blocks_us=((3.0, 3.0), (-3.0, 3.0))),
+        "partial: 1 of 6 shapes have no time of a checked output",
+    ),
+}
+MIXED: dict[str, tuple[Edit, str]] = {
+    "two GPUs": (own(0, gpu="AMD Instinct MI355X"), "more than one GPU: AMD Instinct MI350X, AMD Instinct MI355X"),
+    "two methods": (own(0, timing_method="cudagraph"), "more than one timing method: cudagraph, graph_slope"),
+    "two cache states": (own(0, cache_state="hot"), "more than one cache state: cold_hbm, hot"),
+    "rows of a dirty tree": (every(candidate_commit=f"{SHA}-dirty"), f"the tree was dirty: rows are of {SHA}-dirty"),
+    "rows of another commit": (every(candidate_commit=NEXT), f"rows are of {NEXT}, not of {SHA}"),
+    "rows of no commit": (every(candidate_commit=None), "rows are of no named commit"),
+    "no GPU": (every(gpu=None), "the rows do not say their GPU"),
+}
+
+
+def pin(desk: Desk, *more: str, release: str = RELEASE) -> tuple[int, str]:
+    argv = ("baseline", "pin", "--ledgers", str(desk.ledgers), "--release", release, "--date", DAY)
+    return desk.call(*argv, *more)
+
+
+def drift(desk: Desk, source: Path, *more: str) -> tuple[int, str]:
+    return desk.call("baseline", "drift", "--from", str(source), "--ledgers", str(desk.ledgers), *more)
+
+
+def later(desk: Desk, name: str, **how: Any) -> Path:
+    """A run of another session than the release, without a base."""
+    return desk.measured(name, head(how.pop("seed", 21), NEXT, session_id=name, **how))

@@ -1,13 +1,10 @@
-"""`gate history` on the command line: what is added and what is refused, what is shown, exit codes, harmless output."""
+"""`gate history` on the command line: what is added and what is refused, what is shown, exit codes."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import os
-import re
-from pathlib import Path
 
 import pytest
 
@@ -16,44 +13,11 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("ruptures")
 
 from gate import store
-from gate.cli import run
-from gate.model.outcome import Results
 from tests.analysis import build
+from tests.commands.history_keeper import Keeper
 from tests.history import nights
 
 LEDGER = build.ledger(3)
-
-
-class Keeper:
-    """Runs on disk, a history beside them, and the command line."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.capsys, self.store = folder, capsys, folder / "history"
-
-    def call(self, verb: str, *argv: str) -> int:
-        self.capsys.readouterr()
-        code = run(["history", verb, "--store", str(self.store), *argv])
-        said = self.capsys.readouterr()
-        self.out, self.err = said.out, said.err
-        return code
-
-    def measured(self, name: str, results: Results, layout: str = "{}/head/rmsnorm") -> Path:
-        path = self.folder / layout.format(name) / store.RESULTS_FILE
-        store.write_jsonl(path, results.outcomes)
-        return self.folder / name
-
-    def nights(self, count: int, *, step_at: int = 10**6) -> None:
-        def times(number: int, shape: int, provider: str) -> float:
-            return 10.5 if (shape, provider) == (0, "flydsl") and number >= step_at else 10.0
-
-        nights.fill(self.store, range(count), times)
-
-
-@pytest.fixture
-def keeper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Keeper:
-    return Keeper(tmp_path, capsys)
-
-
 LAYOUTS = ["{}/head/rmsnorm", "{}/head", "{}/results/rmsnorm", "{}/rmsnorm", "{}"]
 
 
@@ -133,74 +97,6 @@ def test_trend_says_where_a_contract_changed(keeper: Keeper) -> None:
     assert "new series from 2026-02-11: cache state changed from cold_hbm to hot (9 series); not compared" in keeper.out
 
 
-def test_a_broken_file_is_named_and_makes_the_exit_code_two(keeper: Keeper) -> None:
-    keeper.nights(12)
-    victim = sorted(keeper.store.rglob("*.parquet"))[0]
-    victim.write_bytes(b"PAR1")
-    for verb, more in (("show", ()), ("trend", ()), ("export", ("--out", str(keeper.folder / "x.jsonl")))):
-        assert keeper.call(verb, *more) == 2
-        assert keeper.err.count(str(victim)) == 1 and "left out" in keeper.err, verb
-    assert len((keeper.folder / "x.jsonl").read_text().splitlines()) == 99
-
-
-def test_check_finds_any_bit_that_turned(keeper: Keeper) -> None:
-    keeper.nights(1)
-    (victim,) = keeper.store.rglob("*.parquet")
-    good = victim.read_bytes()
-    for place in range(0, len(good), len(good) // 40):
-        victim.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
-        assert keeper.call("check") == 2, place
-    victim.write_bytes(good)
-    assert keeper.call("check") == 0
-    victim.with_name(f"{victim.name}.sha256").unlink()
-    assert keeper.call("check") == 2 and "its checksum cannot be read" in keeper.err
-
-
-def test_check_finds_a_single_changed_value(keeper: Keeper) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    keeper.nights(3)
-    assert keeper.call("check") == 0 and "3 of 3 files are whole" in keeper.out
-    victim = sorted(keeper.store.rglob("*.parquet"))[1]
-    good = victim.read_bytes()
-    columns = pq.read_table(victim, partitioning=None)
-    times = columns.column("median_us").to_pylist()
-    place = columns.schema.get_field_index("median_us")
-    changed = columns.set_column(place, "median_us", pa.array([times[0] * 0.9, *times[1:]]))
-    pq.write_table(changed.replace_schema_metadata(columns.schema.metadata), victim)
-    assert keeper.call("show") == 0, "every row can be read"
-    assert keeper.call("check") == 2
-    assert f"{victim}: damaged: its bytes are not those that were written" in keeper.err
-    sums = victim.with_name(f"{victim.name}.sha256")
-    kept = sums.read_text()
-    sums.write_text(f"{hashlib.sha256(victim.read_bytes()).hexdigest()}  {victim.name}\n")
-    assert keeper.call("check") == 2
-    assert f"{victim}: damaged: its rows are not those that were added" in keeper.err
-    sums.write_text(kept)
-    victim.write_bytes(b"")
-    assert keeper.call("check") == 2 and "2 of 3 files are whole" in keeper.out
-    victim.write_bytes(good)
-    assert keeper.call("compact", "--least", "2") == 0
-    assert keeper.call("check") == 0, "the rows of a compacted file are still those that were added"
-
-
-def test_random_damage_ends_in_a_line_and_never_in_a_traceback(keeper: Keeper) -> None:
-    import random
-
-    keeper.nights(2)
-    victim = sorted(keeper.store.rglob("*.parquet"))[0]
-    good = victim.read_bytes()
-    for seed in range(30):
-        rng, data = random.Random(seed), bytearray(good)
-        for _ in range(rng.choice((1, 5, 40))):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        victim.write_bytes(bytes(data[: rng.choice((len(data), len(data), rng.randrange(len(data))))]))
-        assert keeper.call("check") in (0, 2), seed
-        code = keeper.call("trend")
-        assert code == 0 or (code == 2 and str(victim) in keeper.err), seed
-
-
 def test_export_filters_and_its_lines_are_json(keeper: Keeper) -> None:
     keeper.nights(3)
     out = keeper.folder / "out.jsonl"
@@ -236,53 +132,3 @@ def test_without_the_packages_it_says_what_to_install(keeper: Keeper, monkeypatc
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     assert keeper.call("show") == 2
     assert "the history needs duckdb; pip install 'flydsl-gate[history]'" in keeper.err
-
-
-HOSTILE = "<script>alert(1)</script>\x1b[31m\n::error::x \u202e$x$"
-
-
-def test_text_from_rows_stays_text_on_the_page_and_in_the_terminal(keeper: Keeper) -> None:
-    pytest.importorskip("matplotlib")
-
-    def times(number: int, shape: int, provider: str) -> float:
-        return 10.0 if number < 30 else 12.0
-
-    keeper.store.mkdir()
-    for number in range(40):
-        fields = {"gpu": HOSTILE, "op_type": HOSTILE, "dtype": HOSTILE, "candidate_commit": HOSTILE}
-        nights.add(keeper.store, number, [nights.row(number, 0, p, times(number, 0, p), **fields) for p in ("flydsl",)])
-    assert keeper.call("trend", "--all") == 0
-    assert "\x1b" not in keeper.out and "\u202e" not in keeper.out
-    assert not any(line.lstrip().startswith("::") for line in keeper.out.splitlines())
-    out = keeper.folder / "page.html"
-    assert keeper.call("page", "--out", str(out)) == 0
-    text = out.read_text()
-    assert "<script" not in text and "\x1b" not in text and "\u202e" not in text
-    assert "&lt;script&gt;alert(1)" in text
-
-
-def test_the_page_is_one_file_that_loads_nothing_and_is_the_same_each_time(keeper: Keeper) -> None:
-    pytest.importorskip("matplotlib")
-    keeper.nights(40, step_at=30)
-    nights.fill(keeper.store, range(40, 52), cache_state="hot")
-    out = keeper.folder / "page.html"
-    assert keeper.call("page", "--out", str(out)) == 0
-    text = out.read_text()
-    assert "1 slower and 0 faster of 18 series" in text and "night" not in text.lower().split("<table")[0]
-    assert "cache state changed from cold_hbm to hot (9 series)" in text
-    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
-    loaded = re.findall(r"""(?:src|href)=["'](?!#)([^"']*)|url\((?!#)([^)]*)\)|@import""", text)
-    assert loaded == []
-    assert text.count("<svg") == 3, "the op in two cache states, and the series that changed"
-    assert keeper.call("page", "--out", str(out)) == 0
-    assert out.read_text() == text
-
-
-def test_the_page_says_which_files_it_could_not_read(keeper: Keeper) -> None:
-    pytest.importorskip("matplotlib")
-    keeper.nights(12)
-    victim = sorted(keeper.store.rglob("*.parquet"))[0]
-    victim.write_bytes(b"PAR1")
-    out = keeper.folder / "page.html"
-    assert keeper.call("page", "--out", str(out)) == 2
-    assert "Files that could not be read" in out.read_text() and victim.name in out.read_text()

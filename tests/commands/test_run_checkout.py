@@ -19,8 +19,9 @@ from gate.cli import run
 from gate.codegen.toolchains import CANARIES
 from gate.resources import frozen_ledgers_dir
 from tests.codegen.records import record
-from tests.commands.test_run import decision_of, needs_flydsl, told
-from tests.factory import make_shape
+from tests.commands.code_rig import told
+from tests.factory import decision_in, make_shape
+from tests.needs import needs_flydsl
 
 RMSNORM = (
     "from rmsnorm import build\n"
@@ -60,7 +61,7 @@ def ledgers(tmp_path: Path) -> Path:
 
 
 def code_of(out: Path) -> list[dict[str, Any]]:
-    return [row["code"] for row in decision_of(out)["rows"]]
+    return [row["code"] for row in decision_in(out)["rows"]]
 
 
 @needs_flydsl
@@ -68,7 +69,7 @@ def test_equal_checkouts_pass_and_an_op_they_lack_is_out_of_scope(ledgers: Path,
     out = tmp_path / "out"
     argv = ["--flydsl-checkout", str(checkout(tmp_path / "head")), "--base-checkout", str(checkout(tmp_path / "base"))]
     assert run(["run", "--ledgers", str(ledgers), *argv, "--jobs", "1", "--out", str(out)]) == 0
-    decision = decision_of(out)
+    decision = decision_in(out)
     assert decision["gate"] == "pass" and decision["counts"]["unchanged"] == decision["counts"]["total"] == 2
     assert "2 of 3 frozen shapes (rmsnorm); 1 other op is" in decision["scope"]
     assert {code["page"] for code in code_of(out)} == {""}
@@ -91,15 +92,15 @@ def test_a_changed_kernel_has_a_page_and_a_recorded_base_says_the_same(ledgers: 
     assert f"; see <code>{page}</code>" in (now / "comment.md").read_text()
     text = (now / "decision.json").read_text()
     assert str(tmp_path) not in text
-    again = next(command["line"] for command in decision_of(now)["commands"] if command["line"].startswith("gate run"))
+    again = next(command["line"] for command in decision_in(now)["commands"] if command["line"].startswith("gate run"))
     assert again.endswith('--flydsl-checkout "$FLYDSL_CHECKOUT" --base-checkout "$BASE_CHECKOUT"')
     assert run([*argv, "--base", str(now / "base_results"), "--out", str(now)]) == 64
     assert (now / "base_results" / "rmsnorm" / store.CODEGEN_FILE).is_file() and (now / "decision.json").is_file()
     assert run([*argv, "--base", str(now / "base_results"), "--out", str(recorded)]) == code
     assert not (recorded / "base_results").exists()
-    then = decision_of(recorded)
+    then = decision_in(recorded)
     assert {name: then[name] for name in ("rows", "gate", "environment")} == {
-        name: decision_of(now)[name] for name in ("rows", "gate", "environment")
+        name: decision_in(now)[name] for name in ("rows", "gate", "environment")
     }
 
 
@@ -110,7 +111,7 @@ def test_baselines_of_other_kernels_are_no_base(
     argv = ["run", "--ledgers", str(ledgers), "--jobs", "1", "--out", str(tmp_path / "out")]
     argv += ["--flydsl-checkout", str(checkout(tmp_path / "head"))]
     assert run(argv) == 2
-    assert decision_of(tmp_path / "out")["counts"]["new"] == 2
+    assert decision_in(tmp_path / "out")["counts"]["new"] == 2
     store.write_jsonl(ledgers / "rmsnorm" / "baselines" / "gfx950" / store.CODEGEN_FILE, [record("rmsnorm")])
     capsys.readouterr()
     assert run([*argv, "--resume"]) == 2
@@ -140,7 +141,7 @@ def test_a_checkout_without_kernels_leaves_a_no_verdict(tmp_path: Path, capsys: 
     out = tmp_path / "out"
     assert run(["run", "--out", str(out), "--flydsl-checkout", str(tmp_path)]) == 2
     assert "no kernels folder" in told(capsys)[-1]
-    assert decision_of(out)["gate"] == "no_verdict"
+    assert decision_in(out)["gate"] == "no_verdict"
 
 
 def gone(pid: int) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from gate import store
 from gate.cli import run
 from tests.commands import timed_rig as rig
+from tests.factory import decision_in
 
 LEDGERS = {"rmsnorm": 5, "softmax": 3}
 
@@ -23,7 +24,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rig.write_ledgers(root / "ledgers", {op: rig.shapes(op, count) for op, count in LEDGERS.items()})
     plan = ["shard", "plan", "--ledgers", str(root / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
     assert run([*plan, "--out", str(root / "plan.json")]) == 0
-    slow = {"head": ",env=SIM_FACTOR:1.04"}
+    slow = {"head": rig.SLOW}
     for number in (1, 2):
         more = ("--shard", f"{number}/2", "--plan", str(root / "plan.json"))
         code, stderr = rig.call(rig.arguments(root / "ledgers", root / str(number), *more, **slow))
@@ -60,7 +61,7 @@ def test_a_plan_holds_every_shape_once_and_is_the_same_again(ran: Path, tmp_path
 
 def test_shards_put_together_say_what_the_whole_run_says(ran: Path, tmp_path: Path) -> None:
     assert merge(ran, tmp_path / "out", ran / "2", ran / "1") == 1
-    merged, whole = rig.decision(tmp_path / "out"), rig.decision(ran / "whole")
+    merged, whole = decision_in(tmp_path / "out"), decision_in(ran / "whole")
     assert merged["counts"] == whole["counts"] and merged["counts"]["regressed"] == sum(LEDGERS.values())
     told = [(row["shape_id"], row["verdict"], row["ratio"], row["speedup_vs_best"]) for row in merged["rows"]]
     assert told == [(row["shape_id"], row["verdict"], row["ratio"], row["speedup_vs_best"]) for row in whole["rows"]]
@@ -70,7 +71,7 @@ def test_shards_put_together_say_what_the_whole_run_says(ran: Path, tmp_path: Pa
 def test_a_shard_that_is_dead_is_named_with_its_shapes(ran: Path, tmp_path: Path) -> None:
     (tmp_path / "dead").mkdir()
     assert merge(ran, tmp_path / "out", ran / "1", tmp_path / "dead") == 2
-    decision = rig.decision(tmp_path / "out")
+    decision = decision_in(tmp_path / "out")
     assert decision["gate"] == "no_verdict" and decision["reasons"][0] == "not_finished"
     gone = json.loads((ran / "plan.json").read_text())["shards"][1]["shapes"]
     assert all(shape in decision["problems"][0] for shape in gone) and "shard 2/2" in decision["problems"][0]
@@ -81,7 +82,7 @@ def test_a_shard_that_broke_off_is_no_verdict(ran: Path, tmp_path: Path) -> None
     one, two = copied(ran, tmp_path)
     edit(two, finished=False, problems=["the GPU no longer answers"])
     assert merge(ran, tmp_path / "out", one, two) == 2
-    decision = rig.decision(tmp_path / "out")
+    decision = decision_in(tmp_path / "out")
     assert decision["gate"] == "no_verdict"
     assert "shard 2/2 broke off (the GPU no longer answers)" in decision["problems"][0]
 
@@ -107,7 +108,7 @@ def test_shards_that_are_no_one_run_are_refused(
     edit(two, **fields)
     assert merge(ran, tmp_path / "out", one, two) == 2
     assert words in capsys.readouterr().err
-    assert rig.decision(tmp_path / "out")["gate"] == "no_verdict"
+    assert decision_in(tmp_path / "out")["gate"] == "no_verdict"
 
 
 def test_a_row_of_another_shard_is_refused(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

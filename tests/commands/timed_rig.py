@@ -19,6 +19,8 @@ from tests.factory import make_shape
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = "tests.replay.sim_kernels"
+# Added to an arm: 4% slower, but for the shapes that are marked as steady.
+SLOW = ",env=SIM_FACTOR:1.04"
 SIM = "memory=64,l2=0.05,noise=0.002"
 # Fewer process pairs than by default: each is two processes to start.
 POLICY = "[screen]\nlooks = [4, 6, 8]\n[confirm]\nprocesses = [3, 6]\n"
@@ -73,6 +75,7 @@ def call(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> tuple[
     return done.returncode, done.stderr
 
 
-def decision(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "decision.json").read_text())
-    return found
+def journal(out: Path, name: str) -> list[dict[str, Any]]:
+    """The records of shapes in the journal of `replay` or `confirm`."""
+    lines = [json.loads(line) for line in (out / name / "journal.jsonl").read_text().splitlines()]
+    return [line for line in lines if "shape_id" in line]

@@ -11,7 +11,7 @@ from gate.publish.values import Message, PostedStatus, RunKey
 from tests.bench.publish_interleave import main as interleave
 from tests.publish.conftest import PULL, SHA, Gate
 from tests.publish.fake import BOT, FakeGitHub
-from tests.publish.test_cases import blocked, one_body, passing, shows, state
+from tests.publish.looks import blocked, one_body, passing, shows, state
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -16,7 +16,7 @@ from gate.publish.hub import api_url
 from gate.publish.scope import harmless
 from tests.publish.conftest import PULL, SHA, Gate, environment
 from tests.publish.fake import REPO, FakeGitHub, running
-from tests.publish.test_cases import blocked, passing
+from tests.publish.looks import blocked, passing
 from tests.render.examples import BLOCKED, decision, slower
 
 

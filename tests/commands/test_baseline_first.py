@@ -1,0 +1,103 @@
+"""The first baseline of a machine, which nothing was judged against: what it may lack, and what it may not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gate.cli import run
+from gate.model.outcome import Results
+from tests.analysis import build
+from tests.commands.baseline_desk import LEDGER, LENIENT, MIXED, NO_TIME, PARTIAL, SHA, Desk, edited, every, head, own
+
+
+def test_the_first_baseline_of_a_machine_is_one_command(desk: Desk) -> None:
+    source = desk.measured("first", head())
+    code, error = desk.record(source)
+    assert (code, error) == (0, "")
+    (line,) = desk.lines()
+    assert (line.how, line.decision_sha256, line.policy_sha256) == ("recorded", None, None)
+    before = desk.files()
+    code, error = desk.record(desk.measured("again", head(3)))
+    assert code == 1 and f"a baseline exists, of {SHA[:12]}" in error and desk.files() == before
+    assert desk.promote(desk.passed("later", seed=3))[0] == 0
+
+
+@pytest.mark.parametrize("name", [*PARTIAL, *MIXED])
+def test_the_first_baseline_is_as_strict(desk: Desk, name: str) -> None:
+    change, words = {**PARTIAL, **MIXED}[name]
+    code, error = desk.record(desk.measured("first", edited(head(), change)))
+    assert code == 1 and words in error and not desk.place.exists()
+
+
+def test_a_candidate_may_declare_shapes_it_has_no_kernel_for(desk: Desk) -> None:
+    change = own(0, benchmark_status="unsupported", **NO_TIME, correct=None)
+    assert desk.record(desk.measured("first", edited(head(), change)))[0] == 0
+    (line,) = desk.lines()
+    assert (line.timed, line.unsupported) == (5, 1)
+
+
+def test_another_candidate_can_be_recorded(desk: Desk) -> None:
+    assert desk.record(desk.measured("first", head()), "--candidate", "triton")[0] == 0
+    assert desk.lines()[0].candidate == "triton"
+    code, error = desk.promote(desk.passed())
+    assert code == 1 and "other candidate than the stored baseline: triton there, flydsl here" in error
+
+
+def test_an_op_that_was_not_measured_keeps_its_baseline_and_is_told(desk: Desk) -> None:
+    blank = {"benchmark_status": "skipped", **NO_TIME}
+    code, error = desk.record(desk.measured("first", edited(head(), every(**blank))))
+    assert code == 2
+    assert "rmsnorm: flydsl was not measured (skipped); its baseline stays" in error
+
+
+def test_a_shape_that_is_measured_twice_has_no_time_to_rely_on(desk: Desk) -> None:
+    results = head()
+    twice = Results(outcomes=(*results.outcomes, msgspec.structs.replace(results.outcomes[0], median_us=1.0)))
+    code, error = desk.record(desk.measured("first", twice))
+    assert code == 1 and "partial: 1 of 6 shapes are measured twice" in error
+
+
+@pytest.mark.parametrize(
+    ("op_type", "code", "words"),
+    [
+        ("rmsnorm", 1, "rmsnorm: 1 shapes are not in the frozen ledger, such as sha1:0"),
+        (None, 2, "1 rows are of no frozen ledger, such as sha1:0"),
+    ],
+)
+def test_rows_of_shapes_that_nobody_froze_are_not_stored(
+    desk: Desk, op_type: str | None, code: int, words: str
+) -> None:
+    results = head()
+    strange = msgspec.structs.replace(results.outcomes[0], shape_id="sha1:0", op_type=op_type)
+    found, error = desk.record(desk.measured("first", Results(outcomes=(*results.outcomes, strange))))
+    assert found == code and words in error
+
+
+def test_a_first_baseline_lacks_shapes_only_on_purpose_and_says_how_many(desk: Desk) -> None:
+    results = edited(edited(head(), own(0)), own(1, benchmark_status="skipped", **NO_TIME))
+    source = desk.measured("first", results)
+    code, error = desk.record(source)
+    assert code == 1 and "partial: 1 of 6 shapes have no row" in error and "partial: 1 of 6 shapes are skipped" in error
+    assert desk.record(source, "--accept-partial") == (0, "")
+    assert "4 times of flydsl" in desk.out and "2 shapes not measured" in desk.out
+    (line,) = desk.lines()
+    assert (line.timed, line.unsupported, line.missing) == (4, 0, 2)
+    assert run(["ledger", "check", str(desk.ledgers)]) == 0
+    assert desk.call("baseline", "show", "--ledgers", str(desk.ledgers))[0] == 0
+    assert "23, 2 shapes missing" in desk.out
+    # What comes after must be whole.
+    partial = desk.measured("run", edited(head(3), own(2)), build.run(LEDGER, seed=1))
+    policy = desk.folder / "policy.toml"
+    policy.write_text(LENIENT)
+    desk.judged(partial, "--policy", str(policy))
+    assert desk.promote(partial)[0] == 1
+    assert desk.promote(desk.passed("whole", seed=3))[0] == 0
+    assert [(one.timed, one.missing) for one in desk.lines()] == [(4, 2), (6, 0)]
+
+
+@pytest.mark.parametrize("status", ["failed", "incorrect", "oom"])
+def test_what_failed_is_never_passed_over(desk: Desk, status: str) -> None:
+    results = edited(head(), own(0, benchmark_status=status, correct=False, **NO_TIME))
+    code, error = desk.record(desk.measured("first", results), "--accept-partial")
+    assert code == 1 and f"partial: 1 of 6 shapes are {status}" in error
