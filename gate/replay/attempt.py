@@ -1,13 +1,14 @@
 """One attempt at a shape with the processes at hand: prepare and check the arms, then hold the GPU and visit them.
 
-Only what is timed, or times itself, has the GPU alone; all else is done beside other lanes' like work.
+Only what is timed, or times itself, has the GPU alone; all else is done beside other lanes' like work. A kernel that
+tunes itself does it in its first call: what it chooses must not hang on other lanes.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
@@ -40,7 +41,8 @@ class Attempt:
     talk: Talk
     measuring: Measuring
     share: bool
-    tuning: frozenset[Arm] = frozenset()
+    tuning: list[Arm] = field(default_factory=list)
+    pilots: dict[Arm, Reply] = field(default_factory=dict)
     twins: tuple[Arm, ...] = ()
 
     def run(self) -> None:
@@ -49,15 +51,13 @@ class Attempt:
         self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), turn=token.share)
         self.talk.drop()
         self._open()
+        if any(arm in self.tuning for arm in self.talk.alive()):
+            with token.hold():
+                for arm in self.tuning:
+                    self._pilot(arm)
         with token.share(MOST_PREPARING):
-            self._beside([], self._rehearse)
-        with token.hold():
-            pilots = {
-                arm: self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
-                for arm in self.talk.alive()
-            }
-        with token.share(MOST_PREPARING):
-            self._prepare({arm: reply for arm, reply in pilots.items() if reply is not None})
+            self._beside([], self._pilot)
+            self._prepare()
         with token.hold():
             for arm in self.talk.alive():
                 self._profile(arm)
@@ -80,13 +80,14 @@ class Attempt:
             result.detail, result.commit = reply["detail"], reply["commit"]
             result.allocation, result.layout, result.jit = reply["allocation"], reply["layout"], reply["jit"]
             if reply["tunes"]:
-                self.tuning |= {arm}
+                self.tuning.append(arm)
 
-    def _rehearse(self, arm: Arm) -> None:
-        """A first call, whose libraries may take seconds; not of kernels that tune themselves in it, as what they
-        choose must not hang on other lanes."""
-        if arm not in self.tuning:
-            self.talk.ask(arm, {"do": "rehearse", "label": self._label(arm, "rehearse")})
+    def _pilot(self, arm: Arm) -> None:
+        """The first call, unless it has been made, and what the ring is planned by."""
+        if self.talk.results[arm].alive and arm not in self.pilots:
+            reply = self.talk.ask(arm, {"do": "pilot", "label": self._label(arm, "pilot")})
+            if reply is not None:
+                self.pilots[arm] = reply
 
     def _beside(self, first: Sequence[Arm], work: Callable[[Arm], None]) -> None:
         """`work` for every arm: the sides at the same time, those of `first` after each other."""
@@ -103,10 +104,10 @@ class Attempt:
         text = f"{self.settings.secret}:{self.job.case.shape_id}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
 
-    def _prepare(self, estimates: dict[Arm, Reply]) -> None:
+    def _prepare(self) -> None:
         """Rings and graphs, and the checks on what the graphs write; the arms side by side, twins after each other."""
         self.twins = self._sharing()
-        plans = self._plans(estimates)
+        plans = self._plans()
         digests: dict[Arm, Any] = {}
 
         def one(arm: Arm) -> None:
@@ -149,11 +150,11 @@ class Attempt:
                 self.talk.results[arm].notes.append(note)
         return ()
 
-    def _plans(self, estimates: dict[Arm, Reply]) -> dict[Arm, Reply]:
+    def _plans(self) -> dict[Arm, Reply]:
         """The ring of each arm; head and base of one provider share theirs, made for the quicker of the two."""
         plans: dict[Arm, Reply] = {}
-        for arm in estimates:
-            alike = [reply for other, reply in estimates.items() if other.provider == arm.provider]
+        for arm in self.pilots:
+            alike = [reply for other, reply in self.pilots.items() if other.provider == arm.provider]
             chip = Chip(**self.talk.crew.chips[arm.side])
             alone = arm.side != CONTROL and arm not in self.twins
             shared = self.talk.crew.memory.size if arm in self.twins else SHARED_BYTES

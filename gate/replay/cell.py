@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from gate.replay import integrity, scratch
+from gate.replay.chips import MIB
 from gate.replay.device import CaptureFailed, Device, KernelTime
 from gate.replay.integrity import Finding
 from gate.replay.op import Case, Op, Tensors
@@ -25,16 +27,14 @@ from gate.replay.timer import (
     visit_slope,
 )
 
-PILOT_COPIES = 4
 PILOT_REPLAYS = 4
-# So short a kernel needs more launches before its slope rises out of a replay's own noise.
-PILOT_COPIES_SMALL = 32
-PILOT_SMALL_BYTES = 4 * 1024 * 1024
+# Launches of a pilot by the bytes that one moves at most: a short kernel needs more of them before its slope rises out
+# of a replay's own noise, of a large state two copies are enough memory to take beside others.
+PILOT_COPIES = ((32, 4 * MIB), (4, 512 * MIB), (2, math.inf))
 
 
 class Cell:
-    """See the module. The steps run in order: rehearse, pilot, build, capture, check, profile, visits, finish, recheck,
-    release."""
+    """See the module. The steps, in order: pilot, build, capture, check, profile, visits, finish, recheck, release."""
 
     def __init__(self, *, device: Device, adapter: ProviderAdapter, op: Op, case: Case, seed: int) -> None:
         self.device, self.adapter, self.op, self.case, self.seed = device, adapter, op, case, seed
@@ -70,16 +70,11 @@ class Cell:
         for index in range(launches):
             self._launch(index % copies)
 
-    def rehearse(self) -> None:
-        """One call that counts for nothing: what libraries load and plan in their first one, they do here."""
-        self._make_ring(1)
-        self.device.run(lambda: self._launch(0))
-        self.release()
-
     def pilot(self) -> dict[str, float]:
-        """Compiles what is left to compile, and tells the footprint of one copy (bytes) and a first time (us)."""
-        device = self.device
-        launches = PILOT_COPIES_SMALL if self.op.bytes_moved(self.case) < PILOT_SMALL_BYTES else PILOT_COPIES
+        """Makes the first call, in which libraries load, plan and compile, and tells the footprint of one copy (bytes)
+        and a first time (us): the least of a few, as others may be on the GPU."""
+        device, moved = self.device, self.op.bytes_moved(self.case)
+        launches = next(copies for copies, most in PILOT_COPIES if moved < most)
         self._make_ring(launches)
         device.run(lambda: self._enqueue(launches))
         footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs.given}.values())
@@ -88,7 +83,8 @@ class Cell:
         one = device.capture(lambda: self._enqueue(1))
         times = device.timed([many] * PILOT_REPLAYS + [one] * SINGLE_REPLAYS, flush=True)
         integrity.require_finite(times)
-        cold_us = slope_us(full_us=times[1:PILOT_REPLAYS], single_us=times[PILOT_REPLAYS:], launches=launches)
+        least = [min(part) for part in (times[1:PILOT_REPLAYS], times[PILOT_REPLAYS:])]
+        cold_us = slope_us(full_us=least[:1], single_us=least[1:], launches=launches)
         for graph in (many, one):
             graph.close()
         self.release()

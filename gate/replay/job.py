@@ -22,7 +22,6 @@ TIMEOUTS: dict[str, float] = {
     "lend": 60,
     "borrow": 60,
     "open": 300,
-    "rehearse": 180,
     "pilot": 180,
     "build": 90,
     "capture": 90,

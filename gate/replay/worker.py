@@ -99,11 +99,6 @@ class Worker:
         self.cells[message["arm"]] = Cell(device=self.gpu, adapter=adapter, op=op, case=case, seed=int(message["seed"]))
         return said
 
-    def rehearse(self, message: Reply) -> Reply:
-        self.gpu.begin(message["label"])
-        self.cells[message["arm"]].rehearse()
-        return {}
-
     def pilot(self, message: Reply) -> Reply:
         self.gpu.begin(message.get("label", ""))
         return {**self.cells[message["arm"]].pilot(), "free_bytes": self.gpu.free_bytes()}
@@ -190,8 +185,8 @@ class Worker:
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {
     name: getattr(Worker, name)
     for name in (
-        "wake", "hello", "adopt", "lend", "borrow", "open", "rehearse", "pilot", "build", "capture", "check", "profile",
-        "visit", "finish", "recheck", "drop", "floor", "coldness", "canary",
+        "wake", "hello", "adopt", "lend", "borrow", "open", "pilot", "build", "capture", "check", "profile", "visit",
+        "finish", "recheck", "drop", "floor", "coldness", "canary",
     )
 }  # fmt: skip
 

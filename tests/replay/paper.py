@@ -16,14 +16,14 @@ from typing import Any
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.link import WorkerDied
 
-ALONE = {"pilot", "profile", "visit", "finish", "floor", "coldness", "canary"}
-BESIDE = {"hello", "lend", "borrow", "rehearse", "build", "capture", "check", "recheck"}
-# Arms whose first call times kernels, and so is not rehearsed beside other lanes.
+ALONE = {"tune", "profile", "visit", "finish", "floor", "coldness", "canary"}
+BESIDE = {"hello", "lend", "borrow", "pilot", "build", "capture", "check", "recheck"}
+# Arms whose first call times kernels, and so has the GPU alone.
 TUNES = {"control/aiter"}
 CHIP = {"name": "paper", "l2_bytes": 1 << 16, "mall_bytes": 0, "bandwidth_gbps": 4000.0, "tflops": {}}
 HANG_S = 0.05
 # What an arm must have come from.
-AFTER = {"rehearse": "open", "build": "pilot", "capture": "build", "check": "capture", "recheck": "finish"}
+AFTER = {"pilot": "open", "build": "pilot", "capture": "build", "check": "capture", "recheck": "finish"}
 Reply = dict[str, Any]
 
 
@@ -115,7 +115,8 @@ class Worker:
         message = self.waiting.pop()
         if message["do"] != what or self.waiting:
             self.world.wrong.append(f"{self.name}: the reply to {what} is another one's")
-        with self.world.working(self.gpu, what):
+        tunes = what == "pilot" and message["arm"] in TUNES
+        with self.world.working(self.gpu, "tune" if tunes else what):
             return {"status": "ok", **self.answer(what, message)}
 
     def ask(self, message: Reply, *, timeout_s: float) -> Reply:
@@ -148,12 +149,10 @@ class Worker:
 
     def done(self, do: str, message: Reply, fault: str | None) -> Reply:
         """What a command gives that succeeds; an arm must have come to it step by step."""
-        arm, before = message.get("arm"), dict(AFTER, pilot="open" if message.get("arm") in TUNES else "rehearse")
+        arm = message.get("arm")
         if arm is not None:
-            if do in before and self.cells.get(arm) != before[do]:
+            if do in AFTER and self.cells.get(arm) != AFTER[do]:
                 self.world.wrong.append(f"{arm}: {do} after {self.cells.get(arm)}")
-            if do == "rehearse" and arm in TUNES:
-                self.world.wrong.append(f"{arm} tunes itself beside other lanes")
             self.cells[arm] = do
         shared = message.get("shared", False)
         bad = {"status": "incorrect", "code": "wrong_output" if fault == "wrong" else "inputs_changed", "text": fault}
