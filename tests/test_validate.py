@@ -1,7 +1,6 @@
-"""`gate validate` tells every file by its content and reports each bad line in one clear line."""
+"""`gate validate` reports each bad line of a contract in one clear line."""
 
 import json
-import os
 
 import pytest
 
@@ -9,123 +8,7 @@ from gate import cli, store
 from gate.ledgers.matrices import matrix_yaml
 from gate.model.codegen import Metrics
 from gate.model.problem import UnusableInput
-from gate.model.shape import Shape, Source, Weight, compute_shape_id
-from gate.schemas.recognise import recognise
-from gate.store import encode
-
-
-def ledger_row(**changes):
-    fields = {
-        "op_type": "rmsnorm",
-        "model": "Llama3 8B",
-        "stage": "model_config",
-        "dtype": "bf16",
-        "layout": {"row_major": True},
-        "args": {"M": 1, "N": 4096},
-    }
-    shape = Shape(
-        shape_id=compute_shape_id(**fields),
-        **fields,
-        kernel_name="rmsnorm",
-        arch="gfx950",
-        gpu="MI350X",
-        source=Source(kind="model_config"),
-        weight=Weight(),
-        baselines_available=("pytorch",),
-        notes="",
-    )
-    return {**json.loads(encode(shape)), **changes}
-
-
-def result_row(**changes):
-    row = {
-        "run_id": "r1",
-        "shape_id": "sha1:0123456789abcdef",
-        "provider": "flydsl",
-        "provider_detail": None,
-        "candidate_commit": None,
-        "gpu": "MI350X",
-        "arch": "gfx950",
-        "rocm_version": "7.0",
-        "correct": True,
-        "warmup_iters": 10,
-        "repeat_iters": 100,
-        "benchmark_status": "ok",
-        "median_us": 10.5,
-    }
-    return {**row, **changes}
-
-
-def lines(*rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def run(capsys, *arguments):
-    code = cli.run(["validate", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return code, out.splitlines(), err.splitlines()
-
-
-def one_fault(tmp_path, capsys, text, name="some.file"):
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    code, out, err = run(capsys, path)
-    assert code == 2
-    assert len(out) == 1
-    assert len(err) == 1
-    assert err[0].startswith(str(path))
-    return err[0].removeprefix(str(path))
-
-
-CODEGEN = {"compile_key": "k", "constexprs": {}}
-RECOGNISED = {
-    "shape_ledger": lines(ledger_row()),
-    "benchmark_results": lines(result_row()),
-    "codegen_records": lines(CODEGEN),
-    "baseline_matrix": matrix_yaml("softmax"),
-    "decision": '{"gate": "pass", "decision": "promote", "rows": []}',
-    "status": '{\n "state": "success", "description": "fine"\n}',
-    "ledger_lock": '{"op_type": "x", "files": {}}',
-    "aiter_model_shapes": '{"A model": {"rmsnorm": [{"N": 64}]}}',
-    "torch_trace": '{"schemaVersion": 1, "traceEvents": []}',
-    "hf_config": '{"architectures": ["X"], "hidden_size": 64}',
-    "sglang_log": "[2026-01-01] Prefill batch, #new-seq: 1, #new-token: 64, #cached-token: 0\n",
-    "rocprofv3_kernel_trace": '"Kind","Kernel_Name","Start_Timestamp","End_Timestamp"\n',
-    "manual_shapes": '[{"op_type": "rmsnorm"}]',
-    "toml": "[section]\nkey = 1\n",
-    "empty": " \n",
-    "unknown": "nothing that is known\n",
-}
-
-
-@pytest.mark.parametrize("contract", sorted(RECOGNISED))
-def test_a_file_is_told_by_its_content(contract):
-    assert recognise(RECOGNISED[contract].encode()) == contract
-
-
-@pytest.mark.parametrize("contract", ["shape_ledger", "benchmark_results", "decision", "torch_trace"])
-def test_a_file_that_is_cut_off_is_still_told(contract):
-    text = RECOGNISED[contract]
-    assert recognise(text[: len(text) - 4].encode()) == contract
-
-
-def test_valid_files_pass(tmp_path, capsys):
-    (tmp_path / "a").write_text(lines(ledger_row(), ledger_row(**reidentified(args={"M": 2, "N": 4096}))))
-    (tmp_path / "b").write_text(lines(result_row(), result_row(provider="triton")))
-    (tmp_path / "c").write_text(matrix_yaml("gemm"))
-    code, out, err = run(capsys, tmp_path / "a", tmp_path / "b", tmp_path / "c")
-    assert (code, err) == (0, [])
-    assert [line.split(": ", 1)[1] for line in out] == [
-        "shape_ledger, 2 records, valid",
-        "benchmark_results, 2 records, valid",
-        "baseline_matrix, 1 records, valid",
-    ]
-
-
-def reidentified(**changes):
-    row = {**ledger_row(), **changes}
-    identity = {key: row[key] for key in ("op_type", "model", "stage", "dtype", "layout", "args")}
-    return {**changes, "shape_id": compute_shape_id(**identity)}
+from tests.validating import ledger_row, lines, one_fault, reidentified, result_row, run
 
 
 def test_a_line_that_is_cut_off_names_its_line(tmp_path, capsys):
@@ -223,24 +106,6 @@ def test_a_csv_line_with_another_number_of_columns(tmp_path, capsys):
     assert one_fault(tmp_path, capsys, text) == ":3: 3 columns, the header has 4"
 
 
-def test_a_missing_file_and_an_unknown_one_are_told(tmp_path, capsys):
-    (tmp_path / "x").write_bytes(b"\xff\xfe\x00 neither this nor that")
-    code, out, err = run(capsys, tmp_path / "absent", tmp_path / "x")
-    assert code == 2
-    assert "unreadable" in out[0] and "unknown" in out[1]
-    assert len(err) == 2
-
-
-def test_json_output(tmp_path, capsys):
-    (tmp_path / "ledger").write_text(lines(ledger_row(), ledger_row(stage="x")))
-    code, out, _ = run(capsys, "--json", tmp_path)
-    found = json.loads("\n".join(out))
-    assert code == 2
-    assert found["valid"] is False
-    assert found["files"][0]["contract"] == "shape_ledger"
-    assert [problem["line"] for problem in found["files"][0]["problems"]] == [2]
-
-
 WAIVER = """[[waiver]]
 shape_id = "sha1:f172b306801a5d10"
 provider = "flydsl"
@@ -332,59 +197,6 @@ def test_a_ledger_row_that_no_kernel_has(tmp_path, capsys, change, words):
     (tmp_path / "op" / "shape_ledger.jsonl").write_text(lines(row))
     assert cli.run(["ledger", "check", str(tmp_path / "op")]) == 2
     assert "shape_ledger.jsonl:1: " in capsys.readouterr().err
-
-
-def own_folder(root):
-    for name, text in {
-        "comment.md": "# words\n- a list\n",
-        "step_summary.md": "key = value\n",
-        "isa/gemm.s": "\t.text\n",
-        "compiled/abc.json": '{"status": "ok"}',
-        "pages/index.json": "{}",
-        "pages/gemm.html": "<html>",
-        "plots/noise.svg": "<svg/>",
-        ".lock": "",
-        "regressions.jsonl": "",
-        "results/benchmark_results.jsonl": lines(result_row()),
-        "results/benchmark_results.csv": "shape_id,provider,benchmark_status\na,b,ok\n",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
-def test_a_folder_of_the_gates_own_outputs_is_valid(tmp_path, capsys):
-    code, out, err = run(capsys, own_folder(tmp_path))
-    assert (code, err) == (0, [])
-    assert sum(line.endswith(", valid") for line in out) == 3
-    skipped = " ".join(line for line in out if "skipped" in line)
-    for name in ("comment.md and 1 more", "gemm.s", "abc.json", "index.json", "gemm.html", "noise.svg", ".lock"):
-        assert name in skipped
-
-
-def test_an_unknown_file_of_a_folder_is_told_and_skipped(tmp_path, capsys):
-    (own_folder(tmp_path) / "stray").write_text("neither this nor that\n")
-    os.mkfifo(tmp_path / "pipe")
-    code, out, _ = run(capsys, tmp_path)
-    assert code == 0
-    assert f"{tmp_path}/stray: skipped, none of the contracts, nor a source that an importer reads" in out
-    assert f"{tmp_path}/pipe: skipped, not a regular file" in out
-    assert run(capsys, tmp_path / "stray")[0] == 2
-    _, out, _ = run(capsys, "--json", tmp_path)
-    assert len(json.loads("\n".join(out))["skipped"]) == 10
-
-
-@pytest.mark.parametrize("name", ["decision.json", "shape_ledger.jsonl", "baseline_matrix.yaml", "policy.toml"])
-def test_a_file_that_is_called_a_contract_is_never_skipped(tmp_path, capsys, name):
-    (own_folder(tmp_path) / name).write_text("garbage\n")
-    code, _, err = run(capsys, tmp_path)
-    assert (code, len(err)) == (2, 1)
-
-
-def test_a_folder_in_which_nothing_can_be_checked_is_not_valid(tmp_path, capsys):
-    (tmp_path / "comment.md").write_text("x")
-    code, out, err = run(capsys, tmp_path)
-    assert (code, len(out), len(err)) == (2, 1, 1)
 
 
 def test_a_row_of_regressions_is_checked(tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -18,12 +17,8 @@ from gate.codegen.keys import CompileCase, Unsupported
 from gate.codegen.toolchains import find_triton
 from gate.commands.codegen_inputs import compiled_triton
 from gate.model.problem import UnusableInput
-from tests.codegen.test_checkout import shape
-
-needs_both = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
-    reason="compiles with Triton and torch, which are not both installed here",
-)
+from tests.codegen.records import shape
+from tests.needs import needs_triton
 
 
 def case(op_type: str = "softmax", dtype: str = "bf16", **args: Any) -> CompileCase:
@@ -206,7 +201,7 @@ REAL = (
 )
 
 
-@needs_both
+@needs_triton
 def test_a_real_launch_is_a_record_of_aiter(tmp_path: Path) -> None:
     root = checkout(tmp_path / "aiter", REAL)
     tools = find_triton(python=sys.executable, kernels=root, arch="gfx950")

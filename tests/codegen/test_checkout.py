@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +12,7 @@ from gate.binding.families.kernel import Part
 from gate.codegen import cache, checkout
 from gate.codegen.keys import CompileCase, Unsupported
 from gate.model.codegen import CodegenRecord, Toolchain
-from gate.model.shape import Shape, Source, Weight
-
-
-def shape(op_type: str, dtype: str, args: Mapping[str, Any]) -> Shape:
-    return Shape(
-        shape_id="sha1:0",
-        op_type=op_type,
-        kernel_name=op_type,
-        model="m",
-        stage="decode",
-        arch="gfx950",
-        gpu="MI350X",
-        dtype=dtype,
-        layout={},
-        args=dict(args),
-        source=Source(kind="manual"),
-        weight=Weight(),
-        baselines_available=(),
-        notes="",
-    )
+from tests.codegen.records import shape
 
 
 def test_every_family_has_cases_and_every_key_is_its_own() -> None:

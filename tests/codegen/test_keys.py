@@ -7,26 +7,12 @@ from typing import Any
 import pytest
 
 from gate.codegen.keys import CompileCase, Unsupported, compile_case, unique_cases
-from gate.model.shape import Shape, Source, Weight
+from gate.model.shape import Shape
+from tests.codegen import records
 
 
 def shape(op_type: str, dtype: str = "bf16", **args: Any) -> Shape:
-    return Shape(
-        shape_id="sha1:0",
-        op_type=op_type,
-        kernel_name=op_type,
-        model="m",
-        stage="decode",
-        arch="gfx950",
-        gpu="MI350X",
-        dtype=dtype,
-        layout={},
-        args=args,
-        source=Source(kind="manual"),
-        weight=Weight(),
-        baselines_available=(),
-        notes="",
-    )
+    return records.shape(op_type, dtype, args)
 
 
 def key(op_type: str, dtype: str = "bf16", **args: Any) -> str:

@@ -9,8 +9,7 @@ from gate.codegen.keys import CompileCase, Unsupported
 from gate.codegen.triage import SameCode, triage
 from gate.model.codegen import CodegenChange
 from gate.model.shape import Shape
-from tests.codegen.records import broken, record
-from tests.codegen.test_checkout import shape
+from tests.codegen.records import broken, record, shape
 
 KEY = record().compile_key
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,10 @@ from gate.codegen.toolchains import OWN_TRITON, ToolchainError, find_triton
 from gate.model.codegen import CodegenRecord
 from gate.replay.provider import kernels_of
 from gate.resources import frozen_ledgers_dir
-from tests.codegen.test_checkout import shape
+from tests.codegen.records import shape
+from tests.needs import needs_triton
 
 ENGINE = Path(replay.__file__).parent
-needs_triton = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("triton", "torch")),
-    reason="compiles with Triton, which needs torch, and one of them is not installed here",
-)
 
 
 def case(op_type: str, dtype: str, **args: Any) -> CompileCase:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 import threading
@@ -17,11 +16,7 @@ from gate.codegen.keys import CompileCase
 from gate.codegen.pool import Pool, StartError
 from gate.codegen.toolchains import CANARIES, ToolchainError, find_toolchain
 from gate.model.codegen import CodegenRecord
-
-needs_flydsl = pytest.mark.skipif(
-    importlib.util.find_spec("flydsl") is None,
-    reason="compiles with flydsl, which is not installed here: pip install 'flydsl-gate[codegen]'",
-)
+from tests.needs import needs_flydsl
 
 BAD_KERNELS = {
     "raises": 'def build(dtype):\n    raise ValueError("first line\\nsecond line")\n',

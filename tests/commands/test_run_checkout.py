@@ -30,11 +30,7 @@ RMSNORM = (
     "    return lambda Input, Gamma, Output, m_in: launcher(Input, Gamma, Output, m_in)\n"
 )
 KEY = "rmsnorm/bf16/N=512"
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def checkout(root: Path, kernel: str = RMSNORM, *, threads: int = 256) -> Path:

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 pytest.importorskip("duckdb")
-pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyarrow")
 
-from gate import store  # noqa: E402
-from gate.history import append, decoding, files, query, table  # noqa: E402
-from gate.history.block import Block  # noqa: E402
-from gate.model.history import Row  # noqa: E402
-from gate.model.problem import Problem  # noqa: E402
-from tests.history import nights  # noqa: E402
-
-ROWS = 600
-MIDDLE = ROWS // 2
-encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def read_rows(paths: Sequence[Path]) -> tuple[list[Block], list[Problem]]:
-    return decoding.read(paths, regular=store.regular, decode=store.decode_bulk)
-
-
-def rows(count: int = ROWS) -> list[dict[str, Any]]:
-    """Rows of one run as dictionaries, as a provider's and an op's details make them differ."""
-    made = []
-    for number in range(count):
-        provider = nights.PROVIDERS[number % 3]
-        one = json.loads(encode(nights.row(0, number % 3, provider, 1 + number / 7, op_type=f"op{number % 5}")))
-        one |= {"shape_id": f"sha1:{number:016x}", "args": {"N": 2, "M": number // 3, "eps": 1e-6, "x": [1, "a,b"]}}
-        made.append({**one, "blocks_us": [[1.5, 2.5]], "warmup_iters": 25})
-    return made
-
-
-def compact(one: dict[str, Any]) -> bytes:
-    return json.dumps(one, separators=(",", ":")).encode()
-
-
-def written(folder: Path, lines: list[bytes], name: str = store.RESULTS_FILE, end: bytes = b"\n") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\n".join(lines) + end)
-    return path
+from gate import store
+from gate.history import decoding
+from gate.model.history import Row
+from tests.history import nights
+from tests.history.result_lines import MIDDLE, ROWS, compact, encode, read_rows, rows, written
 
 
 def agree(*paths: Path) -> tuple[int, list[str]]:
@@ -196,70 +163,3 @@ def test_a_bad_row_in_the_middle_of_a_million_is_named_with_file_and_line(tmp_pa
     _, (problem,) = read_rows([path])
     assert (problem.file, problem.line) == (str(path), 500_001)
     assert "Invalid enum value 'fine'" in problem.what
-
-
-def test_the_key_is_the_hash_of_the_rows_as_records_and_the_columns_give_them_back(tmp_path: Path) -> None:
-    made = rows()
-    made[5]["correctness_error"] = "a,b"
-    blocks, _ = read_rows([written(tmp_path, list(map(compact, made)))])
-    records = [msgspec.convert({name: one[name] for name in Row.__struct_fields__}, Row) for one in made]
-    lines = sorted(map(encode, records))
-    key = hashlib.sha256(f"head {len(lines)}\n".encode() + b"\n".join(lines)).hexdigest()
-    assert table.key_of({"head": blocks}) == table.key_of({"head": records}) == key
-    added = append.add({"head": blocks}, store=tmp_path / "s", name="n", at=nights.FIRST, have={})
-    assert added.file is not None and added.run.key == key
-    found = table.runs_in(pq.read_table(added.file, schema=table.schema(), partitioning=None))
-    assert sorted(map(encode, found[key]["head"])) == lines
-
-
-def test_the_same_rows_in_another_form_and_order_are_the_same_run(tmp_path: Path) -> None:
-    made = rows()
-    one, _ = read_rows([written(tmp_path, list(map(compact, made)), "one.jsonl")])
-    two, _ = read_rows([written(tmp_path, [json.dumps(row).encode() for row in made[::-1]], "two.jsonl")])
-    first = append.add({"head": one}, store=tmp_path / "s", name="one", at=nights.FIRST, have={})
-    again = append.add(
-        {"head": two}, store=tmp_path / "s", name="two", at=nights.FIRST, have=append.known(tmp_path / "s")
-    )
-    assert first.file is not None and again.file is None and again.run == first.run
-
-
-def test_a_file_of_the_earlier_form_is_read_beside_new_ones(tmp_path: Path) -> None:
-    """Every column as it is, those that are null in all rows too."""
-    nights.fill(tmp_path, range(2))
-    old = files.listing(tmp_path).files[0].path
-    whole = pq.read_table(old, schema=table.schema(), partitioning=None)
-    meta = pq.read_schema(old).metadata
-    assert "eager_median_us" not in pq.read_schema(old).names
-    before = contents(tmp_path)
-    pq.write_table(whole.replace_schema_metadata(meta), old, compression="zstd")
-    digest = hashlib.sha256(old.read_bytes()).hexdigest()
-    files.sum_of(old).write_text(f"{digest}  {old.name}\n")
-    assert "eager_median_us" in pq.read_schema(old).names
-    assert contents(tmp_path) == before
-    assert append.check(files.listing(tmp_path).files) == []
-    assert nights.add(tmp_path, 0, nights.night(0, lambda *_: 10.0)).file is None, "its run is known"
-    append.compact(tmp_path, least=2)
-    assert contents(tmp_path) == before and append.check(files.listing(tmp_path).files) == []
-
-
-def test_a_run_is_known_by_its_files_name_and_by_what_is_inside_where_it_is_named_otherwise(tmp_path: Path) -> None:
-    nights.fill(tmp_path, range(4))
-    listed = files.listing(tmp_path).runs
-    keys = list(listed)
-    paths = [file.path for file in files.listing(tmp_path).files]
-    for path, name in ((paths[0], "renamed.parquet"), (paths[1], f"20200101T000000-{'0' * 16}.parquet")):
-        path.rename(path.with_name(name))
-    paths[2].write_bytes(b"PAR1")
-    found = append.Known(tmp_path)
-    assert [key in found for key in keys] == [True, False, False, True]
-    assert found[keys[3]] == listed[keys[3]] and found[keys[0]] == listed[keys[0]]
-    assert set(append.known(tmp_path)) == {keys[0], keys[1], keys[3]}, "all files are opened for a list"
-
-
-def contents(folder: Path) -> list[tuple[Any, ...]]:
-    names = ", ".join(table.schema().names)
-    found, _ = query.asked(
-        files.listing(folder),
-        lambda reader, _: reader.rows(f"SELECT {names} FROM history ORDER BY {', '.join(table.ORDER)}"),
-    )
-    return found

@@ -13,7 +13,7 @@ from gate.schemas.check import check as check_contract
 from gate.schemas.recognise import recognise
 from tests.ledgers.test_sglang_log import CONFIG, NEW_DECODE, NEW_PREFILL, OLD_PREFILL
 from tests.ledgers.test_torch_trace import operator
-from tests.test_validate import RECOGNISED, ledger_row, lines, result_row
+from tests.validating import RECOGNISED, ledger_row, lines, result_row
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

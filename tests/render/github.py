@@ -14,6 +14,13 @@ LINKED = re.compile(
     r"@\w|#\w|\bGH-\d|:[\w+-]+:|https?://|www\.|mailto:\w|(?<![0-9a-z_])[0-9a-f]{7,40}(?![0-9a-z_])", re.IGNORECASE
 )
 LINKED_IN_CODE = re.compile(r"@\w|#\w|https?://|www\.|\bGH-\d", re.IGNORECASE)
+# The elements that our texts are made of.
+OURS = frozenset(
+    {"p", "h3", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "code", "pre", "details", "summary"}
+    | {"strong", "br", "span"}
+)
+# What an absent number would look like.
+NEVER = re.compile(r"\b(None|NaN|nan|inf|Infinity|undefined|null)\b")
 
 
 class Seen(HTMLParser):

@@ -12,7 +12,8 @@ from rich.console import Console
 from gate import render
 from gate.model.decision import ControlMovement, Decision
 from gate.render import machine_code, sections, terminal
-from tests.render.examples import BLOCKED, SITUATIONS, codegen, compiled, decision, row, side, slower
+from tests.render.examples import BLOCKED, codegen, compiled, decision, row, side, slower
+from tests.render.situations import SITUATIONS
 
 
 def told(each: Decision) -> str:

@@ -13,7 +13,8 @@ import pytest
 
 from gate.model.report import NoisePoint, Rollup, Roof, RoofPoint, Trend
 from gate.render import table, words
-from tests.render.examples import BLOCKED, SITUATIONS, codegen, compiled, decision, row, side, slower
+from tests.render.examples import BLOCKED, codegen, compiled, decision, row, side, slower
+from tests.render.situations import SITUATIONS
 from tests.render.test_summaries import rolled
 
 pytest.importorskip("matplotlib")

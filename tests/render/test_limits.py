@@ -11,8 +11,9 @@ from gate import render
 from gate.model.decision import Command, ControlMovement, Decision, Environment
 from gate.render.page import COMMENT_STEPS, SUMMARY_STEPS, view
 from gate.render.page import render as render_page
-from tests.render.examples import BLOCKED, HOSTILE, SITUATIONS, codegen, compiled, decision, row, side, slower
+from tests.render.examples import BLOCKED, codegen, compiled, decision, row, side, slower
 from tests.render.github import seen
+from tests.render.situations import HOSTILE, SITUATIONS
 
 LIMIT = 65_536
 

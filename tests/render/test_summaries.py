@@ -10,9 +10,9 @@ import pytest
 from gate.model.decision import Decision, Geomean, Standing
 from gate.model.report import HostCost, OpCover, OpTally, OpWeight, Rollup, RowPull, ShapeCover, Standoff
 from gate.render import rows, summaries
-from tests.render.examples import BLOCKED, HOSTILE, SITUATIONS, decision, row, slower
-from tests.render.github import seen
-from tests.render.test_texts import NEVER, OURS
+from tests.render.examples import BLOCKED, decision, row, slower
+from tests.render.github import NEVER, OURS, seen
+from tests.render.situations import HOSTILE, SITUATIONS
 
 TEXTS = (summaries.benchmark_summary, summaries.coverage_matrix, summaries.weighted_summary)
 

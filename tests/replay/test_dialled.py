@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from tests.bench.dialled import dialled_source
+from tests.needs import needs_triton
 from tests.replay.on_cpu import case_for
 
 KERNELS = Path(__file__).resolve().parents[2] / "gate/replay/providers/triton/kernels"
-needs_triton = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="compiles with Triton, of torch's tensors, and one of them is not installed here",
-)
 ON_PAPER = (
     # K in one part: this kernel's locks are None.
     case_for("batched_gemm", "bf16", B=16, M=1, N=128, K=512),

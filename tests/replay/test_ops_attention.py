@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -13,6 +12,7 @@ from gate.commands.replay_inputs import case_of
 from gate.replay import attention
 from gate.replay.op import Case, load_op
 from gate.resources import frozen_ledgers_dir
+from tests.needs import needs_torch, needs_triton
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for, judged
 
@@ -39,11 +39,6 @@ CASES = (
     case_for("moe_reduce", "f32", num_tokens=1, topk=16, model_dim=1031),
     case_for("moe_sorting", "bf16", **SORTING),
     case_for("moe_sorting", "bf16", **{**SORTING, "num_tokens": 1, "topk": 1}),
-)
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="computes with torch")
-needs_triton = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="runs in Triton's interpreter on torch's tensors, and one of them is not installed here",
 )
 
 

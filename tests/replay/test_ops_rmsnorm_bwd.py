@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from gate import store
@@ -12,6 +10,7 @@ from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import load_op
 from gate.replay.provider import load_entrypoint
 from gate.resources import frozen_ledgers_dir
+from tests.needs import needs_triton
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for, judged
 
@@ -45,9 +44,7 @@ def test_pytorchs_gradients(case) -> None:  # type: ignore[no-untyped-def]
     assert judged(f"gate.replay.providers.pytorch:{OP}", case) == []
 
 
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")), reason="needs torch and Triton"
-)
+@needs_triton
 def test_tritons_gradients() -> None:
     assert findings("gate.replay.providers.triton", CASES) == [[] for _ in CASES]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 
 import pytest
 
 from gate.replay.op import Case
+from tests.needs import needs_triton
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="runs in Triton's interpreter on torch's tensors, and one of them is not installed here",
-)
+pytestmark = needs_triton
 
 TRITON = "gate.replay.providers.triton"
 PRODUCTS = (

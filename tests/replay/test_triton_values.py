@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
-import pytest
-
+from tests.needs import needs_triton
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="runs in Triton's interpreter on torch's tensors, and one of them is not installed here",
-)
+pytestmark = needs_triton
 
 CASES = (
     case_for("rmsnorm", "bf16", M=3, N=40, eps=1e-5),

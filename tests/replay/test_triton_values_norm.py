@@ -5,18 +5,12 @@ Eight-bit floats are left to a GPU: the interpreter loses the carry where roundi
 
 from __future__ import annotations
 
-import importlib.util
-
-import pytest
-
+from tests.needs import needs_triton
 from tests.replay.interpreted import findings
 from tests.replay.on_cpu import case_for
 from tests.replay.test_ops_norm import NORMS, ROPES
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "triton")),
-    reason="runs in Triton's interpreter on torch's tensors, and one of them is not installed here",
-)
+pytestmark = needs_triton
 
 # Longer than a program keeps in registers, and no multiple of what it loops by.
 LONG = 33001

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gate import store
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import JSONL, quick, validator
-from tests.test_validate import result_row
+from tests.validating import result_row
 
 VALUES = st.one_of(
     st.none(),
