@@ -18,6 +18,7 @@ from gate.replay.device_sim import SimDevice, SimOptions
 from gate.replay.driver import Driver
 from gate.replay.job import Settings
 from gate.replay.link import Link, WorkerDied
+from gate.replay.shared_torch import RATE_ROUNDS, SharedTorchMemory
 from gate.replay.sharing import SharedMemory
 from tests.bench.replay_chaos import open_files
 from tests.replay import rig
@@ -216,3 +217,23 @@ def test_a_runtime_that_cannot_lend_says_why(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_structures_have_the_sizes_of_the_headers() -> None:
     assert ctypes.sizeof(shared_block._Properties) == 32
     assert ctypes.sizeof(shared_block._Access) == 12
+
+
+class Read(SharedTorchMemory):
+    """Memory whose reads take what a test says: of the shared block, then of the process's own, and so on."""
+
+    def __init__(self, times_ms: list[float]) -> None:
+        self.times_ms = times_ms
+
+    def _read_ms(self, data: Any, size: int = 0) -> float:
+        del data, size
+        return self.times_ms.pop(0)
+
+
+def test_shared_memory_is_slow_only_if_every_try_says_so() -> None:
+    block = bytes(8)
+    once = Read([1.0, 1.0, 9.9])
+    assert once._slower(block) == 1.0 and once.times_ms == [9.9]
+    assert Read([1.3, 1.0, 1.2, 1.0, 1.01, 1.0])._slower(block) == 1.01
+    always = Read([1.3, 1.0, 1.2, 1.0] * RATE_ROUNDS)
+    assert always._slower(block) == 1.2 and len(always.times_ms) == 2 * RATE_ROUNDS
