@@ -130,7 +130,8 @@ def test_a_file_in_the_place_of_an_output_folder_is_one_line(
     (tmp_path / "file").write_text("")
     argv = ["judge", "--ledger", "l", "--matrix", "m", "--base", "b", "--head", "h", "--out", str(tmp_path / out)]
     assert run(argv) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith(f"gate: {tmp_path}/{out}") and "cannot write" in said
 
 
 @pytest.mark.parametrize(

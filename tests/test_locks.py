@@ -34,8 +34,8 @@ def test_a_held_lock_names_its_owner(tmp_path: Path) -> None:
 
 def test_a_lock_is_free_again_after_its_block(tmp_path: Path) -> None:
     for _ in range(2):
-        with locks.held(tmp_path / ".lock"):
-            pass
+        with locks.held(tmp_path / ".lock"), pytest.raises(locks.Busy):
+            locks.take(tmp_path / ".lock")
 
 
 def test_a_killed_holder_gives_the_lock_back_to_who_waits(tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ def test_a_wrong_policy_refuses_to_run_and_names_the_key(tmp_path: Path, capsys:
     assert decision_in(tmp_path / "out")["gate"] == "no_verdict"
 
 
-def test_missing_options_are_wrong_usage() -> None:
+def test_missing_options_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["judge", "--ledger", "x"]) == 64
+    assert capsys.readouterr().err == "gate judge: Missing option '--matrix'; see 'gate judge --help'\n"
 
 
 BAD_LINES = [

@@ -41,9 +41,10 @@ def test_diff_says_what_changed_and_its_exit_code_follows(
     assert sum(json.loads(capsys.readouterr().out)["counts"].values()) == 1
 
 
-def test_what_was_not_compared_is_no_verdict(tmp_path: Path) -> None:
+def test_what_was_not_compared_is_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = folder(tmp_path / "base", record(), record("softmax"))
     assert run(["codegen", "diff", base, folder(tmp_path / "less", record())]) == 2
+    assert "missing       softmax/bf16/x=1\n" in capsys.readouterr().out
     failing = folder(tmp_path / "failing", broken())
     refused = folder(tmp_path / "refused", broken(status="unsupported"))
     assert run(["codegen", "diff", failing, failing]) == 2
@@ -76,7 +77,9 @@ def test_sides_that_cannot_be_compared_are_refused(
     assert words in error and "Traceback" not in error
 
 
-def test_triton_baselines_lie_beside_the_kernels_of_a_checkout(tmp_path: Path) -> None:
+def test_triton_baselines_lie_beside_the_kernels_of_a_checkout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     of_checkout = msgspec.structs.replace(TOOLCHAIN, kernels="flydsl")
     of_triton = msgspec.structs.replace(TOOLCHAIN, kernels="aiter_triton", triton_version="3.9.0")
     rows = [
@@ -84,6 +87,7 @@ def test_triton_baselines_lie_beside_the_kernels_of_a_checkout(tmp_path: Path) -
         msgspec.structs.replace(record("softmax"), toolchain=of_triton),
     ]
     assert run(["codegen", "diff", folder(tmp_path / "a", *rows), folder(tmp_path / "b", *rows)]) == 0
+    assert "2 kernels: 2 same" in capsys.readouterr().out
 
 
 def test_a_folder_without_records_and_a_repeated_record_are_one_line(
@@ -97,11 +101,13 @@ def test_a_folder_without_records_and_a_repeated_record_are_one_line(
     assert "twice" in capsys.readouterr().err
 
 
-def test_a_baseline_in_ledgers_is_found_by_its_arch(tmp_path: Path) -> None:
+def test_a_baseline_in_ledgers_is_found_by_its_arch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store.write_jsonl(tmp_path / "led" / "gemm" / "baselines" / "gfx950" / store.CODEGEN_FILE, [record()])
     head = folder(tmp_path / "head", record())
     assert run(["codegen", "diff", str(tmp_path / "led"), head]) == 0
+    assert "1 kernels: 1 same" in capsys.readouterr().out
     assert run(["codegen", "diff", str(tmp_path / "led"), head, "--arch", "gfx942"]) == 2
+    assert "no codegen_records.jsonl for gfx942" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def test_waves_that_fit(vgpr: int, lds_bytes: int, lanes: int, waves: int) -> No
 
 
 def test_gfx942_has_less_lds() -> None:
-    assert waves_per_simd(vgpr=32, lds_bytes=32768, workgroup_size=256, arch="gfx942") == 2
+    facts = {"vgpr": 32, "lds_bytes": 32768, "workgroup_size": 256}
+    assert [waves_per_simd(**facts, arch=arch) for arch in ("gfx942", "gfx950")] == [2, 4]
 
 
 def test_a_text_without_metadata_or_with_half_of_it_is_refused() -> None:

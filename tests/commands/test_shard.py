@@ -225,7 +225,10 @@ def test_more_runners_than_shapes_make_a_whole_run(tmp_path: Path) -> None:
         more = ("--shard", f"{number}/3", "--plan", str(tmp_path / "plan.json"))
         assert rig.call(rig.arguments(ledgers, tmp_path / str(number), *more))[0] == 0
     assert merge(tmp_path, tmp_path / "out", tmp_path / "1", tmp_path / "2") == 0
+    counts = decision_in(tmp_path / "out")["counts"]
+    assert counts["unchanged"] == counts["total"] == 2
     assert merge(tmp_path, tmp_path / "out", tmp_path / "1") == 2
+    assert decision_in(tmp_path / "out")["gate"] == "no_verdict"
 
 
 @pytest.mark.parametrize("text", ["", "no journal", '{"session_id": "s"}\n'])

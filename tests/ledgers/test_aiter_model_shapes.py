@@ -47,7 +47,9 @@ def test_every_kernel_key_has_an_entry_here():
 
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_each_key_gives_shapes_of_its_op(kernel):
-    for draft in drafts(kernel, ENTRIES[kernel], m_values=(1, 32), batches=(1, 8), seq_lens=(512,)):
+    found = drafts(kernel, ENTRIES[kernel], m_values=(1, 32), batches=(1, 8), seq_lens=(512,))
+    assert found
+    for draft in found:
         assert draft.op_type == KERNELS[kernel].op
         assert draft.kernel_name == kernel
 
@@ -170,4 +172,5 @@ def test_wrong_sizes_are_wrong_usage(tmp_path, capsys, values):
         values,
     ]
     assert cli.run(command) == 64
-    assert capsys.readouterr().err.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "Invalid value for '--m-values'" in error
