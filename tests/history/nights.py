@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from gate.history import append, files, query
+from gate.history import append, files, query, table
 from gate.history.series import Timeline, timeline
 from gate.model.history import Row, Wanted
 
@@ -71,3 +71,15 @@ def series_of(store: Path, **wanted: Any) -> Timeline:
         files.listing(store),
         lambda reader, found: timeline(reader, Wanted(**wanted), runs=tuple(found.runs.values())),
     )[0]
+
+
+def flat(number: int, shape: int, provider: str) -> float:
+    """Times of a night that are those of every night."""
+    return 10.0
+
+
+def everything(store: Path) -> list[tuple[Any, ...]]:
+    """All rows of a store with all columns, in an order of their own."""
+    names = ", ".join(table.schema().names)
+    found, _ = query.asked(files.listing(store), lambda reader, _: reader.rows(f"SELECT {names} FROM history"))
+    return sorted(found, key=repr)

@@ -14,10 +14,6 @@ from gate.model.problem import UnusableInput  # noqa: E402
 from tests.history import nights  # noqa: E402
 
 
-def flat(number: int, shape: int, provider: str) -> float:
-    return 10.0
-
-
 def paths(store: Path) -> list[str]:
     """The files of the store. Each has its checksum beside it, which is left out, and there is no other."""
     found = {path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file()}
@@ -47,7 +43,7 @@ def test_one_file_a_run_by_architecture_and_month(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ["../../etc", "a/b", "", None, "x" * 300, "..", "sm_90\n"])
 def test_an_architecture_from_outside_names_no_other_folder(tmp_path: Path, arch: str | None) -> None:
     store = tmp_path / "store"
-    rows = nights.night(0, flat, arch=arch)
+    rows = nights.night(0, nights.flat, arch=arch)
     added = nights.add(store, 0, rows)
     assert added.file is not None and added.file.resolve().is_relative_to(store.resolve())
     assert len(added.file.relative_to(store).parts) == 3
@@ -55,7 +51,7 @@ def test_an_architecture_from_outside_names_no_other_folder(tmp_path: Path, arch
 
 
 def test_the_same_rows_are_the_same_run_in_whatever_order_or_name(tmp_path: Path) -> None:
-    rows = nights.night(0, flat)
+    rows = nights.night(0, nights.flat)
     first = append.add({"head": rows}, store=tmp_path, name="a", at=nights.FIRST, have={})
     again = append.add(
         {"head": rows[::-1]}, store=tmp_path, name="b", at=nights.FIRST.replace(year=2027), have=append.known(tmp_path)
@@ -73,7 +69,7 @@ def test_a_write_that_breaks_off_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", breaks)
         with pytest.raises(UnusableInput, match="cannot write: No space left on device"):
-            nights.add(tmp_path, 0, nights.night(0, flat))
+            nights.add(tmp_path, 0, nights.night(0, nights.flat))
     assert paths(tmp_path) == []
 
 
@@ -153,22 +149,16 @@ def test_no_store_is_told_and_an_empty_one_is_empty(tmp_path: Path) -> None:
 
 def test_compaction_keeps_every_row_and_every_run(tmp_path: Path) -> None:
     nights.fill(tmp_path, range(6))
-    nights.add(tmp_path, 6, nights.night(6, flat), base=nights.night(5, flat, seed=1))
-    before = everything(tmp_path)
+    nights.add(tmp_path, 6, nights.night(6, nights.flat), base=nights.night(5, nights.flat, seed=1))
+    before = nights.everything(tmp_path)
     runs = append.known(tmp_path)
     made = append.compact(tmp_path, least=2)
     assert [(one.files, one.runs) for one in made] == [(2, 2), (5, 5)]
     assert len(paths(tmp_path)) == 2
-    assert everything(tmp_path) == before
+    assert nights.everything(tmp_path) == before
     assert append.known(tmp_path) == runs
-    assert nights.add(tmp_path, 3, nights.night(3, flat)).file is None, "still known"
+    assert nights.add(tmp_path, 3, nights.night(3, nights.flat)).file is None, "still known"
     assert append.compact(tmp_path, least=2) == []
-
-
-def everything(store: Path) -> list[tuple[object, ...]]:
-    names = ", ".join(table.schema().names)
-    rows, _ = query.asked(files.listing(store), lambda reader, _: reader.rows(f"SELECT {names} FROM history"))
-    return sorted(rows, key=repr)
 
 
 def test_a_file_of_which_a_larger_one_holds_only_a_part_is_left_out_and_named(tmp_path: Path) -> None:
@@ -187,14 +177,14 @@ def test_a_file_of_which_a_larger_one_holds_only_a_part_is_left_out_and_named(tm
 
 def test_a_compaction_that_broke_off_counts_no_row_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nights.fill(tmp_path, range(2, 6))
-    before = everything(tmp_path)
+    before = nights.everything(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(files, "remove", lambda paths: None)
         append.compact(tmp_path, least=2)
     assert len(paths(tmp_path)) == 5
-    assert everything(tmp_path) == before
+    assert nights.everything(tmp_path) == before
     found = files.listing(tmp_path)
     assert len(found.superseded) == 4 and not found.problems
     append.compact(tmp_path, least=8)
     assert len(paths(tmp_path)) == 1
-    assert everything(tmp_path) == before
+    assert nights.everything(tmp_path) == before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq
 
-from gate.history import append, files, query, table
+from gate.history import append, files, table
 from gate.model.history import Row
 from tests.history import nights
 from tests.history.result_lines import compact, encode, read_rows, rows, written
@@ -53,16 +52,16 @@ def test_a_file_of_the_earlier_form_is_read_beside_new_ones(tmp_path: Path) -> N
     whole = pq.read_table(old, schema=table.schema(), partitioning=None)
     meta = pq.read_schema(old).metadata
     assert "eager_median_us" not in pq.read_schema(old).names
-    before = contents(tmp_path)
+    before = nights.everything(tmp_path)
     pq.write_table(whole.replace_schema_metadata(meta), old, compression="zstd")
     digest = hashlib.sha256(old.read_bytes()).hexdigest()
     files.sum_of(old).write_text(f"{digest}  {old.name}\n")
     assert "eager_median_us" in pq.read_schema(old).names
-    assert contents(tmp_path) == before
+    assert nights.everything(tmp_path) == before
     assert append.check(files.listing(tmp_path).files) == []
     assert nights.add(tmp_path, 0, nights.night(0, lambda *_: 10.0)).file is None, "its run is known"
     append.compact(tmp_path, least=2)
-    assert contents(tmp_path) == before and append.check(files.listing(tmp_path).files) == []
+    assert nights.everything(tmp_path) == before and append.check(files.listing(tmp_path).files) == []
 
 
 def test_a_run_is_known_by_its_files_name_and_by_what_is_inside_where_it_is_named_otherwise(tmp_path: Path) -> None:
@@ -77,12 +76,3 @@ def test_a_run_is_known_by_its_files_name_and_by_what_is_inside_where_it_is_name
     assert [key in found for key in keys] == [True, False, False, True]
     assert found[keys[3]] == listed[keys[3]] and found[keys[0]] == listed[keys[0]]
     assert set(append.known(tmp_path)) == {keys[0], keys[1], keys[3]}, "all files are opened for a list"
-
-
-def contents(folder: Path) -> list[tuple[Any, ...]]:
-    names = ", ".join(table.schema().names)
-    found, _ = query.asked(
-        files.listing(folder),
-        lambda reader, _: reader.rows(f"SELECT {names} FROM history ORDER BY {', '.join(table.ORDER)}"),
-    )
-    return found

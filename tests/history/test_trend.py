@@ -17,10 +17,6 @@ from gate.model.history import SeriesTrend
 from tests.history import nights
 
 
-def flat(number: int, shape: int, provider: str) -> float:
-    return 10.0
-
-
 def kernel_steps(number: int, shape: int, provider: str) -> float:
     """The candidate is 5% slower on the first shape from night 30 on."""
     return 10.5 if (shape, provider) == (0, "flydsl") and number >= 30 else 10.0
@@ -107,7 +103,7 @@ def rest(how: str) -> dict[str, Any]:
 
 def test_a_series_that_a_run_measured_twice_has_no_point_there_and_that_is_counted(tmp_path: Path) -> None:
     nights.fill(tmp_path, range(3))
-    rows = nights.night(3, flat)
+    rows = nights.night(3, nights.flat)
     nights.add(tmp_path, 3, [*rows, nights.row(3, 0, "flydsl", 77.0)])
     found = one(tmp_path)
     assert (found.runs, found.left_out) == (3, 1)
@@ -115,7 +111,7 @@ def test_a_series_that_a_run_measured_twice_has_no_point_there_and_that_is_count
 
 
 def test_rows_of_the_base_are_kept_and_are_no_points_of_the_nightly_series(tmp_path: Path) -> None:
-    nights.add(tmp_path, 0, nights.night(0, flat), base=nights.night(0, lambda *_: 20.0))
+    nights.add(tmp_path, 0, nights.night(0, nights.flat), base=nights.night(0, lambda *_: 20.0))
     assert one(tmp_path).last_us == pytest.approx(10, rel=0.02)
     ((base,),) = [nights.series_of(tmp_path, side="base", providers=("triton",), shapes=nights.SHAPES[:1]).logs.shape]
     assert base == 1
@@ -146,7 +142,7 @@ def test_another_contract_starts_a_new_series_and_is_said(
 
 def test_two_gpus_side_by_side_take_nobodys_place(tmp_path: Path) -> None:
     for number in range(10):
-        rows = [*nights.night(number, flat), *nights.night(number, flat, gpu="NVIDIA H200", arch="sm_90")]
+        rows = [*nights.night(number, nights.flat), *nights.night(number, nights.flat, gpu="NVIDIA H200", arch="sm_90")]
         nights.add(tmp_path, number, rows)
     assert not any(one.breaks for one in trends(nights.series_of(tmp_path)))
 

@@ -41,14 +41,19 @@ def take(github: FakeGitHub, tmp_path: Path) -> Take:
     return call
 
 
+def judged(tmp_path: Path, ledgers: Path) -> int:
+    """`gate artifact judge` of what was taken in."""
+    argv = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
+    return run(["artifact", "judge", *argv])
+
+
 @pytest.mark.parametrize(("head_us", "code", "state"), [(10.0, 0, "success"), (13.0, 1, "failure")])
 def test_from_artifact_to_comment(
     github: FakeGitHub, take: Take, tmp_path: Path, ledgers: Path, head_us: float, code: int, state: str
 ) -> None:
     github.add_artifact(11, zipped(packed(head_us=head_us)))
     assert take() == 0
-    judged = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
-    assert run(["artifact", "judge", *judged]) == code, decision_in(tmp_path / "decision")
+    assert judged(tmp_path, ledgers) == code, decision_in(tmp_path / "decision")
     assert run(["publish", "--from", str(tmp_path / "decision"), "--run", "11"]) == 0
     found = github.status(SHA)
     assert found is not None and found["state"] == state
@@ -144,8 +149,7 @@ def test_a_time_that_is_none_is_never_green(
     rows = {"base_results": rows_of(bad), "head_results": rows_of(10.0)}
     github.add_artifact(11, zipped(bundle.encode(rows, head_sha=SHA, base_sha="b" * 40)))
     assert take() == 0
-    judged = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
-    assert run(["artifact", "judge", *judged]) == 2
+    assert judged(tmp_path, ledgers) == 2
     assert run(["publish", "--from", str(tmp_path / "decision"), "--run", "11"]) == 0
     found = github.status(SHA)
     assert found is not None and found["state"] == "error"
@@ -157,8 +161,7 @@ def test_a_shape_that_the_run_left_out_is_missing(
     rows = {"base_results": rows_of(10.0), "head_results": rows_of(10.0)[2:]}
     github.add_artifact(11, zipped(bundle.encode(rows, head_sha=SHA, base_sha="b" * 40)))
     assert take() == 0
-    judged = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
-    assert run(["artifact", "judge", *judged]) == 2
+    assert judged(tmp_path, ledgers) == 2
     assert decision_in(tmp_path / "decision")["counts"]["missing"] == 1
 
 
@@ -167,8 +170,7 @@ def test_nothing_measured_and_nothing_compiled_is_no_verdict(
 ) -> None:
     github.add_artifact(11, zipped(bundle.encode({}, head_sha=SHA, base_sha=None)))
     assert take() == 0
-    judged = ["--from", str(tmp_path / "intake"), "--ledgers", str(ledgers), "--out", str(tmp_path / "decision")]
-    assert run(["artifact", "judge", *judged]) == 2
+    assert judged(tmp_path, ledgers) == 2
     assert decision_in(tmp_path / "decision")["gate"] == "no_verdict"
 
 

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gate import store
 from gate.model.outcome import Results
 from tests.analysis import build
 from tests.commands.baseline_desk import LEDGER, SHA, head, write_ledgers
+from tests.workflows import hosted
+from tests.workflows.hosted import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "owner/kernels"
 TOKEN = "secret-of-the-rehearsal"
 PLACE = "frozen_ledgers/rmsnorm/baselines/gfx950"
-GIT = ["-c", "user.name=someone", "-c", "user.email=someone@example.invalid", "-c", "commit.gpgsign=false"]
 # Keeps the pull requests that are made, and lists them.
 GH = """import json, os, sys
 if sys.argv[2] == "create":
@@ -31,13 +30,8 @@ elif os.path.exists(CALLS):
     print("1")
 """
 STEPS = ("Judge them again", "Look for slow drift", "Write the baselines", "Propose them")
+SCRIPTS = hosted.scripts("baseline.yml")
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-def scripts() -> dict[str, str]:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/baseline.yml").read_text())
-    (job,) = workflow["jobs"].values()
-    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
 
 
 class Runner:
@@ -49,8 +43,8 @@ class Runner:
         binaries = folder / "bin"
         for path in (self.tree, self.temp, binaries):
             path.mkdir()
-        self.tool(binaries / "gate", f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m gate "$@"\n')
-        self.tool(binaries / "gh", f"#!{sys.executable}\nCALLS = {str(self.calls)!r}\n{GH}")
+        hosted.gate_tool(binaries)
+        hosted.tool(binaries / "gh", f"#!{sys.executable}\nCALLS = {str(self.calls)!r}\n{GH}")
         self.env = {
             "PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(folder), "RUNNER_TEMP": str(self.temp),
             "GITHUB_SERVER_URL": f"file://{folder / 'github'}", "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_TOKEN": TOKEN,
@@ -62,14 +56,8 @@ class Runner:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "the default branch")
 
-    @staticmethod
-    def tool(path: Path, text: str) -> None:
-        path.write_text(text)
-        path.chmod(0o755)
-
     def git(self, *words: str) -> str:
-        done = subprocess.run(["git", *GIT, *words], cwd=self.tree, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+        return hosted.git(*words, cwd=self.tree)
 
     def intake(self, results: Results) -> None:
         """What `gate artifact take` leaves of a run."""
@@ -77,10 +65,7 @@ class Runner:
             store.write_jsonl(self.temp / "intake" / side / store.RESULTS_FILE, rows.outcomes)
 
     def step(self, name: str) -> subprocess.CompletedProcess[str]:
-        argv = ["bash", "-e", "-c", scripts()[name]]
-        return subprocess.run(
-            argv, cwd=self.tree, env=self.env, capture_output=True, text=True, timeout=120, check=False
-        )
+        return hosted.step(SCRIPTS[name], cwd=self.tree, env=self.env)
 
     def all_steps(self) -> list[subprocess.CompletedProcess[str]]:
         """The steps after the intake, up to the first that fails."""
@@ -104,7 +89,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_steps_are_those_of_the_rehearsal() -> None:
-    names = list(scripts())
+    names = list(SCRIPTS)
     assert names == [
         "Take the results in",
         "Judge them again",

@@ -5,32 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gate import store
 from gate.model.outcome import Results
 from tests.analysis import build
+from tests.workflows import hosted
 
 pytest.importorskip("duckdb")
 pytest.importorskip("matplotlib")
 pytest.importorskip("ruptures")
 
-ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY, TOKEN, BRANCH = "owner/kernels", "secret-of-the-rehearsal", "gate-history"
 LEDGER = build.ledger(3)
-GIT = ["-c", "user.name=someone", "-c", "user.email=someone@example.invalid", "-c", "commit.gpgsign=false"]
 STEPS = ("Open the history", "Append the run", "Keep it", "Tell what it shows")
+SCRIPTS = hosted.scripts("history.yml")
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-def scripts() -> dict[str, str]:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/history.yml").read_text())
-    (job,) = workflow["jobs"].values()
-    return {step["name"]: step["run"] for step in job["steps"] if "run" in step}
 
 
 class Runner:
@@ -40,15 +32,12 @@ class Runner:
         self.folder, self.origin = folder, folder / "github" / f"{REPOSITORY}.git"
         binaries = folder / "bin"
         binaries.mkdir()
-        gate = binaries / "gate"
-        gate.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m gate "$@"\n')
-        gate.chmod(0o755)
+        hosted.gate_tool(binaries)
         self.path = f"{binaries}:{os.environ['PATH']}"
         subprocess.run(["git", "init", "--quiet", "--bare", str(self.origin)], check=True)
 
     def git(self, *words: str, cwd: Path) -> str:
-        done = subprocess.run(["git", *GIT, *words], cwd=cwd, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+        return hosted.git(*words, cwd=cwd)
 
     def job(self, number: int, results: Results | None, at: str) -> list[subprocess.CompletedProcess[str]]:
         """The steps after the intake, in a fresh checkout as a hosted runner has it, up to the first that fails."""
@@ -69,10 +58,7 @@ class Runner:
         }  # fmt: skip
         done = []
         for name in STEPS:
-            argv = ["bash", "-e", "-c", scripts()[name]]
-            done.append(
-                subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, timeout=120, check=False)
-            )
+            done.append(hosted.step(SCRIPTS[name], cwd=tree, env=env))
             if done[-1].returncode != 0:
                 break
         self.last = work
@@ -91,7 +77,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_steps_are_those_of_the_rehearsal() -> None:
-    assert list(scripts()) == ["Take the results in", *STEPS]
+    assert list(SCRIPTS) == ["Take the results in", *STEPS]
 
 
 def test_runs_are_appended_one_by_one_and_a_rerun_adds_nothing(runner: Runner) -> None:
