@@ -73,7 +73,7 @@ def check(decision: Decision, ledger: Ledger) -> None:
 def _numbers(value: Any) -> list[float]:
     if isinstance(value, dict):
         return [number for item in value.values() for number in _numbers(item)]
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [number for item in value for number in _numbers(item)]
     return [value] if isinstance(value, float) else []
 

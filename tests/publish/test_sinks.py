@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -103,9 +104,8 @@ def test_summary_and_annotations_where_a_runner_shows_them(
     assert publish(decision(rows, **BLOCKED)) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
     assert len(told) == sinks.MOST_ANNOTATIONS
-    assert all(
-        line.startswith("::error title=") and line.count("::") - line[2:].count("::error::") >= 1 for line in told
-    )
+    assert all(re.fullmatch(r"::error title=[^:,]+::[^\r\n]+", line) for line in told)
+    assert told[0].startswith("::error title=slower%3A a⏎%3A%3Aerror%3A%3Ab%2Ctitle=c%250A M=1 N=8192 bf16::")
     assert "21 more rows" in told[-1]
     assert "30 of 30 rows slower" in (tmp_path / "summary").read_text()
 
