@@ -16,11 +16,6 @@ BOTH = Ledger(shapes=(*BIG.shapes, *SMALL.shapes))
 MATRICES = {"rmsnorm": build.matrix(), "vec_add": build.matrix("vec_add")}
 
 
-def rows(of: Ledger, **fields: object) -> Results:
-    given = {"timing_method": "codegen", "cache_state": None, "correct": None, "session_id": None, "isa_sha": "a"}
-    return Results(outcomes=tuple(build.outcome(one, "flydsl", None, **{**given, **fields}) for one in of.shapes))
-
-
 def decide(*, base: Results, head: Results, small: str = "same") -> Decision:
     verdict_of = {"rmsnorm": "same", "vec_add": small}
     code = {one.shape_id: CodeEvidence(compile_key=one.op_type, verdict=verdict_of[one.op_type]) for one in BOTH.shapes}
@@ -28,11 +23,11 @@ def decide(*, base: Results, head: Results, small: str = "same") -> Decision:
 
 
 def test_all_fine_passes() -> None:
-    assert decide(base=rows(BOTH), head=rows(BOTH)).gate == "pass"
+    assert decide(base=build.compiled(BOTH), head=build.compiled(BOTH)).gate == "pass"
 
 
 def test_an_op_that_is_only_worth_a_look_is_no_pass() -> None:
-    decision = decide(base=rows(BOTH), head=rows(BOTH), small="warn")
+    decision = decide(base=build.compiled(BOTH), head=build.compiled(BOTH), small="warn")
     assert decision.counts["inconclusive"] == 4
     assert decision.gate == "no_verdict"
     assert "mostly_inconclusive" in decision.reasons
@@ -41,22 +36,22 @@ def test_an_op_that_is_only_worth_a_look_is_no_pass() -> None:
 @pytest.mark.parametrize(("known", "gate"), [(3, "pass"), (2, "no_verdict"), (1, "no_verdict")])
 def test_an_op_that_lost_much_of_its_baseline_is_no_pass(known: int, gate: str) -> None:
     part = Ledger(shapes=(*BIG.shapes, *SMALL.shapes[:known]))
-    decision = decide(base=rows(part), head=rows(BOTH))
+    decision = decide(base=build.compiled(part), head=build.compiled(BOTH))
     assert decision.counts["new"] == 4 - known
     assert decision.gate == gate
     assert ("mostly_new" in decision.reasons) is (gate == "no_verdict")
 
 
 def test_an_op_that_was_not_looked_at_is_no_pass() -> None:
-    skipped = rows(SMALL, benchmark_status="skipped", timing_method=None)
-    head = Results(outcomes=(*rows(BIG).outcomes, *skipped.outcomes))
+    skipped = build.compiled(SMALL, benchmark_status="skipped", timing_method=None)
+    head = Results(outcomes=(*build.compiled(BIG).outcomes, *skipped.outcomes))
     decision = decide(base=head, head=head)
     assert decision.counts["not_run"] == 4
     assert (decision.gate, decision.coverage.required) == ("no_verdict", 44)
 
 
 def test_a_baseline_of_another_arch_is_not_comparable() -> None:
-    decision = decide(base=rows(BOTH, arch="gfx942"), head=rows(BOTH))
+    decision = decide(base=build.compiled(BOTH, arch="gfx942"), head=build.compiled(BOTH))
     assert decision.gate == "no_verdict"
     assert decision.counts["not_comparable"] == 44
     assert "arch" in decision.environment.differences

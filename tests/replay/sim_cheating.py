@@ -117,15 +117,20 @@ def slightly_wrong(case: Case, tensors: Tensors) -> Launch:
     return lambda: launch_work(tensors, work)
 
 
-@of_rmsnorm
-def wrong_dtype(case: Case, tensors: Tensors) -> Launch:
-    own = np.zeros(tensors["out"].shape, dtype=np.float16)
+def _into_its_own(tensors: Tensors, dtype: Any) -> Launch:
+    """Writes memory that it has allocated itself."""
+    own = np.zeros(tensors["out"].shape, dtype=dtype)
 
     def launch() -> dict[str, Any]:
-        current().launch("half", lambda: own.__setitem__(..., 2.0 * tensors["x"] + 1.0), us=US)
+        current().launch("own", lambda: own.__setitem__(..., 2.0 * tensors["x"] + 1.0), us=US)
         return {"out": own}
 
     return launch
+
+
+@of_rmsnorm
+def wrong_dtype(case: Case, tensors: Tensors) -> Launch:
+    return _into_its_own(tensors, np.float16)
 
 
 @of_rmsnorm
@@ -141,27 +146,15 @@ def double_precision(case: Case, tensors: Tensors) -> Launch:
 @of_rmsnorm
 def own_output(case: Case, tensors: Tensors) -> Launch:
     """Allocates its own output, which is allowed."""
-    own = np.zeros(tensors["out"].shape, dtype=np.float32)
-
-    def launch() -> dict[str, Any]:
-        current().launch("own", lambda: own.__setitem__(..., 2.0 * tensors["x"] + 1.0), us=US)
-        return {"out": own}
-
-    return launch
+    return _into_its_own(tensors, np.float32)
 
 
 @of_rmsnorm
 def own_output_widens(case: Case, tensors: Tensors) -> Launch:
     """Allocates its own output, of the right dtype for the first copy only."""
     kind = np.float64 if WIDENED else np.float32
-    own = np.zeros(tensors["out"].shape, dtype=kind)
     WIDENED.append(1)
-
-    def launch() -> dict[str, Any]:
-        current().launch("own", lambda: own.__setitem__(..., 2.0 * tensors["x"] + 1.0), us=US)
-        return {"out": own}
-
-    return launch
+    return _into_its_own(tensors, kind)
 
 
 WIDENED: list[int] = []

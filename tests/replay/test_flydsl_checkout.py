@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gate.replay.op import Case
 from gate.replay.provider import NoKernel, ProviderAdapter, load_entrypoint
 from gate.replay.providers.flydsl import checkout
+from tests.replay.on_cpu import case_for
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 STREAM = types.SimpleNamespace(cuda_stream=1)
@@ -101,12 +101,8 @@ def adapter(op: str) -> ProviderAdapter:
     return load_entrypoint(f"gate.replay.providers.flydsl:{op}", op)
 
 
-def case(op: str, dtype: str = "bf16", **args: Any) -> Case:
-    return Case(shape_id="s", op_type=op, dtype=dtype, args=args, layout={})
-
-
 def test_a_launcher_gets_its_arguments_by_name_and_the_stream_of_the_call(kernels: Path) -> None:
-    one, found = case("rmsnorm", M=3, N=64), adapter("rmsnorm")
+    one, found = case_for("rmsnorm", "bf16", M=3, N=64), adapter("rmsnorm")
     tensors = {name: Tensor(name) for name in ("x", "weight", "out")}
     assert found.supports(one) is None
     state = found.prepare(one, tensors)
@@ -127,7 +123,7 @@ def test_an_older_launcher_takes_the_same_in_another_order_and_as_pointers(kerne
         "Input: Tensor, Gamma: Tensor, Output: Tensor", "Output: Pointer, Input: Pointer, Gamma: Pointer"
     )
     (kernels / "norm" / "rmsnorm_kernel.py").write_text(HEADER + older.replace("(N, dtype_str", "(M, N, dtype_str"))
-    one, found = case("rmsnorm", M=3, N=64), adapter("rmsnorm")
+    one, found = case_for("rmsnorm", "bf16", M=3, N=64), adapter("rmsnorm")
     tensors = {name: Tensor(name, index) for index, name in enumerate(("x", "weight", "out"))}
     assert found.supports(one) is None
     found.launch(found.prepare(one, tensors))
@@ -144,7 +140,7 @@ def test_an_older_launcher_takes_the_same_in_another_order_and_as_pointers(kerne
     ],
 )
 def test_a_refusal_is_in_the_kernels_words(kernels: Path, args: dict[str, Any], words: str) -> None:
-    assert adapter("rmsnorm").supports(case("rmsnorm", **args)) == words
+    assert adapter("rmsnorm").supports(case_for("rmsnorm", "bf16", **args)) == words
 
 
 @pytest.mark.parametrize(
@@ -159,27 +155,27 @@ def test_a_refusal_is_in_the_kernels_words(kernels: Path, args: dict[str, Any], 
 )
 def test_what_is_not_there_is_said_and_not_raised(kernels: Path, text: str, words: str) -> None:
     (kernels / "norm" / "rmsnorm_kernel.py").write_text(text)
-    assert words in (adapter("rmsnorm").supports(case("rmsnorm", M=3, N=64)) or "")
+    assert words in (adapter("rmsnorm").supports(case_for("rmsnorm", "bf16", M=3, N=64)) or "")
 
 
 def test_a_launcher_that_asks_for_more_is_told_from_one_that_does_not(kernels: Path) -> None:
     more = RMSNORM.replace("m_in: Int32", "m_in: Int32, Mystery: Tensor")
     (kernels / "norm" / "rmsnorm_kernel.py").write_text(HEADER + more)
-    one, found = case("rmsnorm", M=3, N=64), adapter("rmsnorm")
+    one, found = case_for("rmsnorm", "bf16", M=3, N=64), adapter("rmsnorm")
     with pytest.raises(NoKernel, match="API changed: the launcher asks for Mystery, which is not given"):
         found.prepare(one, {name: Tensor(name) for name in ("x", "weight", "out")})
 
 
 def test_an_op_that_no_checkout_has_runs_the_gates_own_kernel(kernels: Path) -> None:
     found = adapter("vec_add")
-    assert found.supports(case("vec_add", N=64)) is None
-    assert found.describe(case("vec_add", N=64)) == "the gate's own kernel: one vector a lane"
+    assert found.supports(case_for("vec_add", "bf16", N=64)) is None
+    assert found.describe(case_for("vec_add", "bf16", N=64)) == "the gate's own kernel: one vector a lane"
 
 
 def test_without_a_checkout_it_is_said_how_to_name_one(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkout, "root", lambda: None)
-    assert "set FLYDSL_CHECKOUT" in (adapter("layernorm").supports(case("layernorm", M=3, N=64)) or "")
-    assert adapter("rmsnorm").supports(case("rmsnorm", M=3, N=64)) is None
+    assert "set FLYDSL_CHECKOUT" in (adapter("layernorm").supports(case_for("layernorm", "bf16", M=3, N=64)) or "")
+    assert adapter("rmsnorm").supports(case_for("rmsnorm", "bf16", M=3, N=64)) is None
 
 
 def test_a_checkout_on_the_path_is_found(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
