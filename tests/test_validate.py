@@ -78,7 +78,7 @@ def test_a_key_twice_in_an_object_is_refused(tmp_path, capsys):
 
 def test_yaml_faults_have_their_line(tmp_path, capsys):
     text = matrix_yaml("gemm").replace("op_type: gemm", "op_type: [gemm")
-    assert one_fault(tmp_path, capsys, text).split(":")[1].isdigit()
+    assert one_fault(tmp_path, capsys, text) == ":4: not valid YAML: expected ',' or ']', but got ':'"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_policy_and_waivers_are_checked_key_by_key(tmp_path, capsys):
 
 def test_a_name_cannot_steer_the_terminal(tmp_path, capsys):
     text = json.dumps({"\x1b[31mm\nx": {"later": [{"N": 1}], "rmsnorm": [{"N": 1}]}})
-    assert "\x1b" not in one_fault(tmp_path, capsys, text)
+    assert one_fault(tmp_path, capsys, text).startswith(": \ufffd[31mm\ufffdx: kernel key 'later' is not known; ")
 
 
 METRICS = dict.fromkeys(Metrics.__struct_fields__, 1) | {"mix": {"s_barrier": 1}}

@@ -160,15 +160,17 @@ def test_two_steps_of_half_the_size_are_undecided_and_said_so() -> None:
 
 def test_it_never_blames_on_one_sample() -> None:
     """A good version whose first process pair is hit by something that lasts: the confirmation contradicts."""
-    history = exact(16, 16, effect=0.0)
+    history, disturbed = exact(16, 16, effect=0.0), []
 
     def answer(ask: Ask) -> Answer:
         told = history.answer(ask)
         if isinstance(told, Times) and ask == AskTimes(head=15, base=0, process=0, purpose="ends"):
+            disturbed.append(ask)
             return Times(log_ratios=tuple(ratio + 0.3 for ratio in told.log_ratios))
         return told
 
-    assert drive(search(16, Design()), answer).word != "found"
+    assert drive(search(16, Design()), answer).word == "undecided"
+    assert len(disturbed) == 1
 
 
 def test_a_recorded_bisection_gives_the_same_answer_without_measuring() -> None:

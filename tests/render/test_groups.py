@@ -101,8 +101,8 @@ def test_what_a_run_covers_is_said_everywhere_or_nowhere() -> None:
 
 def test_a_hostile_scope_is_harmless() -> None:
     comment = render.comment(decision([row(0)], scope="@all <img src=x> | #12"))
-    assert "<img" not in comment
-    assert "@all" not in comment
+    assert "- This run covers &#64;&#8288;all &#60;img src=x&#62; &#124; &#35;&#8288;12\n" in comment
+    assert "<img" not in comment and "@all" not in comment
 
 
 def test_the_terminal_tells_changed_rows_worst_first_and_counts_the_rest() -> None:

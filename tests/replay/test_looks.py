@@ -32,6 +32,7 @@ def test_one_that_never_agrees_is_measured_all_the_same() -> None:
 
 def test_without_arms_there_is_nothing_to_warm() -> None:
     warming = Warming()
+    assert not warming.settled
     warming.saw({})
     assert warming.settled
 
