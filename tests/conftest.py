@@ -1,10 +1,13 @@
-"""Fixtures of all tests."""
+"""Fixtures of all tests; what helpers assert is told as what tests assert."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+HERE = Path(__file__).parent
+pytest.register_assert_rewrite(*(f"tests.{path.stem}" for path in HERE.iterdir() if path.stem.isalpha()))
 
 
 @pytest.fixture
