@@ -15,6 +15,7 @@ from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
 from gate.replay.chips import Chip
 from gate.replay.integrity import MEMORY_CODES
 from gate.replay.job import Job, Settings
+from gate.replay.looks import HEAVY_SHARE
 from gate.replay.measuring import Measuring
 from gate.replay.talk import Talk
 from gate.replay.timer import RING_BYTES, SHARED_BYTES, plan_ring, room
@@ -62,12 +63,12 @@ class Attempt:
             for arm in self.talk.alive():
                 self._profile(arm)
             if self.settings.timing:
-                self.measuring.run()
+                self.measuring.run(heavy=self._heavy())
                 for arm in self.talk.alive():
                     self._finish(arm)
         with token.share(MOST_PREPARING):
             if self.settings.timing:
-                self._beside(self.twins, lambda arm: self._checked(arm, "recheck"))
+                self._beside(self.twins, lambda arm: self._checked(arm, {"do": "recheck"}))
             self.talk.drop()
 
     def _open(self) -> None:
@@ -89,7 +90,7 @@ class Attempt:
             if reply is not None:
                 self.pilots[arm] = reply
 
-    def _beside(self, first: Sequence[Arm], work: Callable[[Arm], None]) -> None:
+    def _beside(self, first: Sequence[Arm], work: Callable[[Arm], Any]) -> None:
         """`work` for every arm: the sides at the same time, those of `first` after each other."""
         alone = [arm for arm in self.talk.alive() if arm not in first]
         by_side = [[arm for arm in alone if arm.side == side] for side in dict.fromkeys(arm.side for arm in alone)]
@@ -109,12 +110,17 @@ class Attempt:
         self.twins = self._sharing()
         plans = self._plans()
         digests: dict[Arm, Any] = {}
+        right: Reply | None = None
 
         def one(arm: Arm) -> None:
+            nonlocal right
+            twin = arm in self.twins
             self._build(arm, plans[arm], digests)
-            for command in ("capture", "check"):
-                if self.talk.results[arm].alive:
-                    self._checked(arm, command)
+            if self.talk.results[arm].alive:
+                self._checked(arm, {"do": "capture"})
+            if self.talk.results[arm].alive:
+                reply = self._checked(arm, {"do": "check", "like": right if twin else None})
+                right = reply["right"] if twin and reply is not None else right
 
         self._beside(self.twins, one)
         if len({tuple(digests[arm]) for arm in self.twins if arm in digests}) > 1:
@@ -130,11 +136,12 @@ class Attempt:
             raise Spoiled(reply["no_room"])
         digests[arm] = reply["inputs"]
 
-    def _checked(self, arm: Arm, command: str) -> None:
-        reply = self.talk.ask(arm, {"do": command})
+    def _checked(self, arm: Arm, message: Reply) -> Reply | None:
+        reply = self.talk.ask(arm, message)
         if reply is not None:
             self.talk.results[arm].max_abs = reply.get("max_abs", self.talk.results[arm].max_abs)
             self._take_findings(arm, reply)
+        return reply
 
     def _sharing(self) -> tuple[Arm, ...]:
         """Head and base of one provider, where they may share a ring and have the memory to do so."""
@@ -169,6 +176,11 @@ class Attempt:
                 )
             )
         return plans
+
+    def _heavy(self) -> bool:
+        """Whether some arm may load the whole GPU; where the chip's peak is not known, it may."""
+        shares = [reply["peak_share"] for reply in self.pilots.values()]
+        return any(share is None or share >= HEAVY_SHARE for share in shares)
 
     def _profile(self, arm: Arm) -> None:
         reply = self.talk.ask(arm, {"do": "profile"})

@@ -131,7 +131,8 @@ class Memory(Protocol):
         ...
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        """A number for the bytes of each tensor; equal bytes give equal numbers."""
+        """A number for the bytes of each tensor: equal bytes give equal numbers, in every process of one kind; others,
+        the same ones in another order too, give others but by the chance of 64 bits."""
         ...
 
     def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:

@@ -31,9 +31,9 @@ class Measuring:
     blocks: range
     _last: Reading | None = None
 
-    def run(self) -> None:
-        """Fills the results' visits; to be called with the GPU held. Raises SideLost."""
-        self._warm()
+    def run(self, *, heavy: bool) -> None:
+        """Fills the results' visits; to be called with the GPU held. `heavy` as for Warming. Raises SideLost."""
+        self._warm(Warming(heavy=heavy))
         found = {block: self._repeated(block, 0) for block in self.blocks}
         for block in unsettled(found):
             found[block] = self._repeated(block, 1 + MAX_BLOCK_REPEATS)
@@ -43,9 +43,8 @@ class Measuring:
                     self.talk.results[arm].visits.append(visits[arm])
                     self.talk.results[arm].processes.append(self.look)
 
-    def _warm(self) -> None:
+    def _warm(self, warming: Warming) -> None:
         """Visits that count for nothing, until clocks and power have settled under this shape's own load."""
-        warming = Warming()
         while not warming.settled:
             visits = {arm: self._visit(arm, "warm", replays=1) for arm in self.talk.alive()}
             warming.saw({arm: (reply["t_us"], reply["gpu_us"]) for arm, reply in visits.items() if reply is not None})

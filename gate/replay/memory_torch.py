@@ -14,6 +14,10 @@ ALIGN_BYTES = 256
 SPREAD_BYTES = 512 * MIB
 FEW_COPIES = 64
 PART_ELEMENTS = 64 * MIB
+# How many words a digest weighs by one row of weights, and its odd factors, as signed 64-bit numbers.
+ROW_WORDS = 4096
+CHAIN = 6364136223846793005
+MIXERS = (-7046029254386353131, -4658895280553007687, -7723592293110705685)
 TORCH_NAMES = {
     "fp32": "float32",
     "f32": "float32",
@@ -50,6 +54,7 @@ class TorchMemory:
         import torch
 
         self._torch, self._place = torch, place
+        self._row_weights: Any = None
         self._names = {**TORCH_NAMES, "fp8": FNUZ if arch in FNUZ_ARCHS else TORCH_NAMES["fp8"]}
 
     def _dtype(self, name: str) -> Any:
@@ -135,14 +140,34 @@ class TorchMemory:
         return Comparing(bad=bad, nonfinite=nonfinite, total=out.numel(), max_abs=largest)
 
     def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
-        totals = [self._total(self._wide(part).sum() for part in self._parts(tensor)) for tensor in tensors]
+        totals = [self._chained(self._weighed(part) for part in self._parts(tensor)) for tensor in tensors]
         return tuple(self._torch.stack(totals).tolist()) if totals else ()
 
-    def _wide(self, part: Any) -> Any:
-        """The bytes of a flat piece, four at a time where they come out even, as 64-bit integers."""
+    def _chained(self, sums: Iterator[Any]) -> Any:
+        """The numbers of a tensor's pieces as one that depends on their order."""
+        total = self._torch.zeros((), dtype=self._torch.int64, device=self._place)
+        for value in sums:
+            total = total * CHAIN + value
+        return total
+
+    def _weighed(self, part: Any) -> Any:
+        """The bytes of a flat piece, four at a time where they come out even, each weighed by its place."""
         # One element a copy lies one stride apart.
         flat = part.contiguous().view(self._torch.uint8)
-        return (flat.view(self._torch.int32) if flat.numel() % 4 == 0 else flat).to(self._torch.int64)
+        words = flat.view(self._torch.int32) if flat.numel() % 4 == 0 else flat
+        whole = words.numel() // ROW_WORDS * ROW_WORDS
+        weights = self._row_weights = self._weights(ROW_WORDS) if self._row_weights is None else self._row_weights
+        rows = (words[:whole].view(-1, ROW_WORDS) * weights).sum(1)
+        rest = words[whole:] * weights[: words.numel() - whole]
+        return (rows * self._weights(rows.numel())).sum() * CHAIN + rest.sum()
+
+    def _weights(self, count: int) -> Any:
+        """Odd 64-bit numbers without a pattern, the same in every process (the mixing of splitmix64)."""
+        places = self._torch.arange(1, count + 1, dtype=self._torch.int64, device=self._place)
+        mixed = places * MIXERS[0]
+        for mixer in MIXERS[1:]:
+            mixed = (mixed ^ (mixed >> 29)) * mixer
+        return mixed | 1
 
     def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:
         torch_name = str(tensor.dtype).removeprefix("torch.")

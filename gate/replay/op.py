@@ -5,10 +5,11 @@ Standard library only: this module is imported inside worker processes that hold
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from gate.replay.device import Memory
@@ -30,8 +31,18 @@ ELEMENT_BYTES: dict[str, float] = {
     "int64": 8,
 }
 
+# Even, a multiple of every group of a quantised row, and no more experts than there are.
+ANY_SIZE = 128
+
 # A sentinel cannot be told from a result in one byte: every value comes up by chance.
 NARROW = frozenset({"int8", "uint8", "fp8"})
+
+
+class MissingDimension(KeyError):
+    """A shape lacks a dimension that it is asked for: a fault of its ledger, which no kernel refuses."""
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.args))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +56,11 @@ class Case:
     layout: Mapping[str, Any]
 
     def dim(self, name: str) -> int:
-        """A dimension of the shape. Raises KeyError if the ledger row lacks it."""
-        return int(self.args[name])
+        """A dimension of the shape. Raises MissingDimension if the ledger row lacks it."""
+        try:
+            return int(self.args[name])
+        except KeyError:
+            raise MissingDimension(f"{self.op_type} needs {name}, which the shape's args do not have") from None
 
     @property
     def element_bytes(self) -> float:
@@ -89,6 +103,42 @@ class Spec:
     partial: bool = False
 
 
+class _Asked(dict[str, int]):
+    """The args of no shape: whatever is asked of them is there, as a size that any op can take, and is kept."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = ANY_SIZE
+        return ANY_SIZE
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a shape may lack, it lacks."""
+        return default
+
+
+class _Nowhere:
+    """A device's memory and every tensor in it, without a value: each use of it gives itself."""
+
+    def __getattr__(self, name: str) -> _Nowhere:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def _itself(self, *args: Any, **named: Any) -> _Nowhere:
+        return self
+
+    def _no_value(self) -> NoReturn:
+        raise TypeError("a tensor without memory has no value")
+
+    def __iter__(self) -> Iterator[_Nowhere]:
+        return iter((self,))
+
+    __call__ = __getitem__ = __neg__ = _itself
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _itself
+    __bool__ = __int__ = __float__ = __index__ = __len__ = _no_value
+
+    def __setitem__(self, place: Any, value: Any) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """The facts of one op, independent of any provider.
@@ -124,8 +174,27 @@ class Op:
         """How exact the compared value `name` must be."""
         return self.limits.get(name) or self.tolerances[case.dtype]
 
+    def needs(self) -> tuple[str, ...]:
+        """The dimensions that every shape of this op must have, sorted: what making its tensors and counting its work
+        ask of a shape's args. Nothing is made: no device is needed, nor any library of tensors.
+        """
+        args, dtype = _Asked(), next(iter(self.tolerances), "")
+        case, nowhere = Case(shape_id="", op_type=self.name, dtype=dtype, args=args, layout={}), _Nowhere()
+        for ask in (self.outputs, self.bytes_moved, self.flops, lambda case: self.inputs(case, nowhere, 1, 0)):
+            # An op of somebody else's may want values: then what it asked for until there is what is known.
+            with contextlib.suppress(Exception):
+                ask(case)
+        return tuple(sorted(args))
+
+    def lacking(self, args: Mapping[str, Any]) -> str:
+        """The dimensions of `needs` that these args do not have, in words; empty if they have all."""
+        names = [name for name in self.needs() if args.get(name) is None]
+        return f"{self.name} needs {' and '.join(names)}, which the shape's args do not have" if names else ""
+
     def refusal(self, case: Case) -> str | None:
-        """Why this op cannot be built for the case, or None."""
+        """Why this op cannot be built for the case, or None. Raises MissingDimension where the case lacks one."""
+        if missing := self.lacking(case.args):
+            raise MissingDimension(missing)
         if case.dtype not in self.tolerances:
             return f"{self.name} has no fp32 reference tolerance for dtype {case.dtype}"
         try:

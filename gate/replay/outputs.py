@@ -59,6 +59,17 @@ class Outputs:
             for name, count in zip(names, left, strict=True)
         }
 
+    def digest(self) -> list[Any]:
+        """What a replay wrote, by form and bytes: each output of the whole ring, and the inputs that the op writes."""
+        ring = range(len(self.results))
+        forms = sorted({str(self.device.describe(own)) for name in self.specs for own in self._owned(name, ring)})
+        written = [self._stacked(name, part) for name in self.specs for part in self._chunks(ring)]
+        return [*forms, *self.device.digest([*written, *(self.inputs[name] for name in self.op.mutates)])]
+
+    def _owned(self, name: str, copies: range) -> Iterator[Any]:
+        """What launches allocated themselves."""
+        return filter(lambda tensor: tensor is not None, (self._own(name, index) for index in copies))
+
     def judge(self, copies: range) -> tuple[list[Finding], float]:
         """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""
         form = next(filter(None, map(self._form, copies)), None)

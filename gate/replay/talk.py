@@ -58,7 +58,7 @@ class Talk:
             raise SideLost.together(list(lost.values()))
         return good
 
-    def side_by_side(self, groups: Iterable[Sequence[Arm]], work: Callable[[Arm], None]) -> None:
+    def side_by_side(self, groups: Iterable[Sequence[Arm]], work: Callable[[Arm], Any]) -> None:
         """`work` for every arm: the groups at the same time, the arms of a group one after another.
 
         No two groups may have arms of one side. Raises what `work` raises, once all groups are at their end; a worker

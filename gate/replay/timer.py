@@ -19,7 +19,7 @@ GRAPH_BUDGET_US = 2000.0
 REPLAYS = 3
 SINGLE_REPLAYS = 3
 LEGACY_REPLAYS = 15
-EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 30, 3, 5_000.0
+EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 15, 3, 5_000.0
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
@@ -143,7 +143,7 @@ def visit_one_launch(device: Device, *, single: Any, replays: int = LEGACY_REPLA
 
 
 def eager_calls(t_us: float) -> int:
-    """How many eager calls are timed of a kernel that takes `t_us`: a few dozen, fewer of those that take long."""
+    """How many eager calls are timed of a kernel that takes `t_us`: some, fewer of those that take long."""
     return min(max(round(EAGER_US / max(t_us, 1.0)), FEWEST_EAGER_CALLS), EAGER_CALLS)
 
 

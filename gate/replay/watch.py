@@ -14,7 +14,8 @@ CANARY_PAUSE_S = 3.0
 CANARY_EVERY_S = 2.0
 CANARY_TRIES = 3
 START_TRIES = 4
-FIRST_WARM_ROUNDS = 500
+# Light rounds of 50 us before a canary. Heavy work of another lane leaves slower clocks for longer than the usual ones.
+WARM_ROUNDS, FIRST_WARM_ROUNDS, PATIENT_WARM_ROUNDS = 100, 500, 4000
 
 
 def self_test(crew: Crew, machine: Machine, side: str) -> None:
@@ -47,7 +48,7 @@ def still_answers(crew: Crew, machine: Machine, side: str) -> None:
             crew.bury(side)
             crew.start([side], turn=machine.token.share)
             with machine.token.hold():
-                reply = crew.ask(side, {"do": "canary"})
+                reply = crew.ask(side, {"do": "canary", "warm": WARM_ROUNDS})
             if reply["status"] == "ok":
                 return
             reason = reply["reason"]
@@ -74,18 +75,19 @@ def changed(crew: Crew, machine: Machine, side: str, *, beside: bool) -> str | N
     for attempt in range(CANARY_TRIES):
         if attempt and not simulated:
             time.sleep(CANARY_PAUSE_S)
-        reason = _drift(crew, machine, machine.canary, side, beside=beside)
+        warm = PATIENT_WARM_ROUNDS if attempt else WARM_ROUNDS
+        reason = _drift(crew, machine, machine.canary, side, beside=beside, warm=warm)
         if reason is None:
             return None
     return reason
 
 
-def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str, *, beside: bool) -> str | None:
+def _drift(crew: Crew, machine: Machine, first: dict[str, float], side: str, *, beside: bool, warm: int) -> str | None:
     """Why a canary does not say that the machine is as it was; one that cannot be measured says nothing of it."""
     try:
         crew.start([side], turn=machine.token.share)
         with machine.token.hold():
-            reply = crew.ask(side, {"do": "canary"})
+            reply = crew.ask(side, {"do": "canary", "warm": warm})
     except SideLost as lost:
         crew.bury(lost.side)
         return f"the canary's worker died: {lost.death.reason}"

@@ -139,7 +139,7 @@ class Worker:
         return self.cells[message["arm"]].capture()
 
     def check(self, message: Reply) -> Reply:
-        found = self.cells[message["arm"]].check()
+        found = self.cells[message["arm"]].check(message.get("like"))
         # The references took several times the ring; what they leave lying idle, other lanes may need.
         return {**found, "trim_s": self._trim()}
 
@@ -179,7 +179,7 @@ class Worker:
         return {"probes": table, "verdict": verdict}
 
     def canary(self, message: Reply) -> Reply:
-        return {"canary": self.gpu.canary(int(message.get("warm", 100)))}
+        return {"canary": self.gpu.canary(int(message["warm"]))}
 
 
 COMMANDS: dict[str, Callable[[Worker, Reply], Reply]] = {

@@ -154,6 +154,8 @@ class Worker:
             if do in AFTER and self.cells.get(arm) != AFTER[do]:
                 self.world.wrong.append(f"{arm}: {do} after {self.cells.get(arm)}")
             self.cells[arm] = do
+        if do == "check" and message["like"] is not None and not self.shared:
+            self.world.wrong.append(f"{arm} is told what another arm with memory of its own wrote")
         shared = message.get("shared", False)
         bad = {"status": "incorrect", "code": "wrong_output" if fault == "wrong" else "inputs_changed", "text": fault}
         findings = [bad] if fault == "wrong" or (fault == "overwritten" and self.shared) else []
@@ -169,7 +171,8 @@ class Worker:
         replies: dict[str, Reply] = {
             "hello": {"environment": {"gpu": "paper"}, "chip": CHIP},
             "open": {**dict.fromkeys(("detail", "commit", "allocation", "layout", "jit")), "tunes": arm in TUNES},
-            "pilot": {"estimate_us": 10.0, "footprint_bytes": 4096, "free_bytes": 1 << 30},
+            "pilot": {"estimate_us": 10.0, "footprint_bytes": 4096, "free_bytes": 1 << 30, "peak_share": None},
+            "check": {"right": None if findings else {"inputs": [1], "outputs": [2], "max_abs": 0.0}},
             "lend": {"bytes": 1 << 24},
             "floor": {"floor_us": 1.0},
             "coldness": {"probes": [], "verdict": None},

@@ -41,7 +41,7 @@ def measured(folder: Path, readings: Iterable[Reading]) -> tuple[Measuring, Iter
     talk = Talk(crew=crew, token=Token(), results=results, spent_s=defaultdict(float))
     sensor: Callable[[], Reading] = lambda: next(left)  # noqa: E731
     found = Measuring(settings=settings, job=job, talk=talk, sensor=sensor, raw=[], look=0, blocks=range(4))
-    found.run()
+    found.run(heavy=False)
     return found, left
 
 
