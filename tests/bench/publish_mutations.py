@@ -61,11 +61,11 @@ MUTATIONS: tuple[tuple[str, str, str, str], ...] = (
     ("the footer is not counted", "commands/publish_texts.py", "budget=COMMENT_LIMIT - len(foot.encode())", "budget=COMMENT_LIMIT"),
     ("two artifacts are one too few", "publish/archive.py", "if len(alive) > 1:", "if False:"),
     ("an expired artifact is asked for", "publish/archive.py", "if not one.expired]", "]"),
-    ("size in the listing is not looked at", "publish/archive.py", "if not 0 < alive[0].size_bytes <= caps.archive_bytes:", "if False:"),
+    ("size in the listing is not looked at", "publish/archive.py", "if not 0 < alive[0].size_bytes <= CAPS.archive_bytes:", "if False:"),
     ("the token goes to the blob store", "publish/archive.py", "session.get(link, allow_redirects", "session.get(link, headers=headers, allow_redirects"),
     ("the link may be plain HTTP", "publish/archive.py", "and not local:", "and False:"),
     ("an archive may have more members", "publish/archive.py", "if len(infos) != 1:", "if not infos:"),
-    ("any member name is read", "publish/archive.py", "if info.filename != name or info.orig_filename != name:", "if False:"),
+    ("any member name is read", "publish/archive.py", "if info.filename != MEMBER or info.orig_filename != MEMBER:", "if False:"),
     ("a bomb is inflated whole", "publish/archive.py", "stream.read(caps.member_bytes + 1)", "stream.read()[: caps.member_bytes]"),
     ("the download has no cap", "publish/archive.py", "if len(found) > limit:", "if False:"),
     ("another commit's results count", "publish/bundle.py", 'if value["head_sha"] != head_sha:', "if False:"),
@@ -82,6 +82,9 @@ MUTATIONS: tuple[tuple[str, str, str, str], ...] = (
     ("an annotation can end its line", "publish/sinks.py", '.replace("\\n", "%0A")', ""),
     ("an annotation's title can end it", "publish/sinks.py", '.replace(":", "%3A")', ""),
 )  # fmt: skip
+
+TAKEN_IN = ("artifact", "bundle", "sinks")
+SHOWN = ("order", "verdicts", "heads", "faults", "length", "settling")
 
 
 def main() -> int:
@@ -111,7 +114,7 @@ def notices(copy: Path, path: Path, old: str, new: str) -> str:
         raise SystemExit(f"{path.name}: {old!r} stands there {text.count(old)} times")
     path.write_text(text.replace(old, new))
     intake = path.name in ("archive.py", "bundle.py", "scope.py", "artifact.py")
-    order = ("artifact", "sinks", "cases", "settling") if intake else ("cases", "settling", "sinks", "artifact")
+    order = (*TAKEN_IN, *SHOWN) if intake else (*SHOWN, *TAKEN_IN)
     tests = [f"tests/publish/test_{name}.py" for name in order]
     try:
         argv = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
