@@ -235,10 +235,13 @@ def main() -> int:
             print(f"{len(plan.dials)} seeded after {time.monotonic() - began:.0f} s", flush=True)
         spare = compare_seconds(options)
         left = began + options.seconds - time.monotonic()
-        decision, took = run_gate(plan, folder, options, seconds=left - spare - OVERRUN_S)
         out = folder / "out"
-        if options.keep:
-            print(gate_told.keep(out, options.keep), flush=True)
+        try:
+            decision, took = run_gate(plan, folder, options, seconds=left - spare - OVERRUN_S)
+        finally:
+            # Of a run that broke off, too.
+            if options.keep and out.is_dir():
+                print(gate_told.keep(out, options.keep), flush=True)
         gate_told.tell(plan, decision, took, out, seeded=bool(options.seeded))
         if spare:
             usual_methods.run(plan.shapes, plan.dials, real=options.real, seconds=spare, rng=rng)
