@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gate import store
-from gate.commands import judge_files, judged, shard_plan, timed_judge, timed_options, timed_part, timed_run
+from gate.commands import judge_files, judged, printed, shard_plan, timed_judge, timed_options, timed_part, timed_run
 from gate.commands.run import POLICY_FILE, WAIVERS_FILE, read_frozen
 from gate.commands.shard_plan import PLAN_FILE, ShardPlan
 from gate.commands.timed_part import PART_FILE, Part
@@ -21,6 +21,7 @@ from gate.model.decision import Decision
 from gate.model.matrix import Matrix
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.replay import run_folder
 from gate.replay.blocks import BASE, HEAD
 
 # What must be equal for the shards' rows to be one run; other parts of the stack are told by the judge.
@@ -46,10 +47,11 @@ def run(
 ) -> Decision:
     """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised.
 
-    Raises WrongUsage before anything is removed where `out` is one of the shards or would remove one.
+    Raises WrongUsage before anything is removed where `out` is one of the shards, would remove one, or holds a run.
     """
     cleared = [out / name for name in (timed_run.HEAD_ROWS, timed_run.BASE_ROWS, CONFIRM_FOLDER)]
     outside(out, cleared, [*folders, *([plan_file] if plan_file else [])])
+    run_folder.claim(out, run_folder.ROWS, anew=True)
     judged.clear(out)
     for folder in cleared:
         store.remove_folder(folder)
@@ -63,7 +65,7 @@ def run(
             policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
             waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
-            given=timed_judge.given_of(ledgers, op_from=None),
+            given=printed.given_of(ledgers, op_from=None),
         )
         measured = put_together(found, plan, work)
         timed_run.write_rows(out, work, measured)

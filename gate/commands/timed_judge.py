@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -12,20 +11,18 @@ import msgspec
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judged
 from gate.commands.artifact_judge import stored_results, uncontradicted
+from gate.commands.printed import Given, pasteable
 from gate.commands.timed_session import MeasuredRun, unmeasured
 from gate.commands.timed_work import Work
-from gate.model.decision import CodeEvidence, Command, Decision
+from gate.model.decision import CodeEvidence, Decision
 from gate.model.ledger import Ledger
 from gate.model.outcome import Outcome, Results
 from gate.model.policy import Policy
 from gate.model.problem import Problem
 from gate.model.waiver import Waiver
 from gate.replay.blocks import BASE, HEAD
-from gate.resources import frozen_ledgers_dir
 
 MOST_NAMED = 20
-# The verbs of printed commands that read ledgers and ops.
-TIMED_VERBS = ("gate replay ", "gate profile ")
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +32,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     waivers: tuple[Waiver, ...]
     today: date
-    given: Mapping[str, str | None]
-
-
-def given_of(ledgers: Path, *, op_from: str | None) -> dict[str, str | None]:
-    """What a printed command must be told, as a new call would not find it by itself."""
-    found_anyway = ledgers.resolve() == frozen_ledgers_dir().resolve()
-    return {"op_from": op_from, "ledgers": None if found_anyway else str(ledgers)}
+    given: Given
 
 
 def judge_rows(
@@ -56,9 +47,8 @@ def judge_rows(
     stored = () if base is not None else _stored(root, head)
     decision = judge(inputs(frame, head, base or stored, confirm=again, code=code))
     decision = uncontradicted(decision)
-    decision = msgspec.structs.replace(
-        decision, scope=frame.work.scope, commands=tuple(pasteable(decision.commands, frame.work, given=frame.given))
-    )
+    commands = pasteable(decision.commands, matrices=frame.work.inputs.matrices, given=frame.given)
+    decision = msgspec.structs.replace(decision, scope=frame.work.scope, commands=commands)
     missing = unmeasured(frame.work, found.rows)
     if not (missing or found.broken):
         return decision
@@ -121,24 +111,3 @@ def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Prob
     else:
         found = judged.withheld(decision, "not_finished", problems=told, next_step=next_step)
     return msgspec.structs.replace(found, summary=f"The run did not finish: {told[0]}. {decision.summary}")
-
-
-def pasteable(commands: Sequence[Command], work: Work, *, given: Mapping[str, str | None]) -> list[Command]:
-    """The commands with what this run was given and a new call would not find: candidate, ops' place, ledgers.
-
-    A decision holds no path, so the folder of the ledgers is a variable; `given` is what `given_of` tells.
-    """
-    candidates = {matrix.candidate_provider for matrix in work.inputs.matrices.values()}
-    (only,) = candidates if len(candidates) == 1 else (None,)
-    more = [("gate replay ", f"--candidate {only}")] if only not in (None, "flydsl") else []
-    if given["op_from"]:
-        more += [(verb, shlex.join(["--op-from", given["op_from"]])) for verb in TIMED_VERBS]
-    if given["ledgers"]:
-        more += [(verb, '--ledgers "$LEDGERS"') for verb in TIMED_VERBS]
-    return [_with(one, [text for verb, text in more if one.line.startswith(verb)]) for one in commands]
-
-
-def _with(command: Command, more: Sequence[str]) -> Command:
-    line = command.line.replace(" --out ", f" {' '.join([*more, '--out'])} ", 1)
-    what = command.what + ("; LEDGERS: the folder that this run was given" if '"$LEDGERS"' in line else "")
-    return Command(what=what, line=line)

@@ -11,14 +11,16 @@ import msgspec
 
 from gate import store
 from gate.analysis.judge import judge
-from gate.commands import judge_files, judged, timed_code, timed_part
-from gate.commands.timed_judge import Frame, given_of, inputs, judge_rows
+from gate.commands import begun, judge_files, judged, timed_code, timed_part
+from gate.commands.printed import given_of
+from gate.commands.timed_judge import Frame, inputs, judge_rows
 from gate.commands.timed_session import CONFIRM_FOLDER, MeasuredRun, measure_all
 from gate.commands.timed_tape import Rows, summed
 from gate.commands.timed_work import Work, read_work
 from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome
 from gate.model.problem import Exit, GateError, UnusableInput
+from gate.replay import run_folder
 from gate.replay.blocks import BASE, HEAD
 
 HEAD_ROWS, BASE_ROWS = "results", "base_results"
@@ -39,7 +41,11 @@ class TimedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(job: TimedJob) -> Decision:
-    """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised."""
+    """The decision, written with its reports; an unusable input leaves a written no-verdict behind and is raised.
+
+    Raises as `run_folder.claim`, before anything is removed, where the folder holds what is not this run's.
+    """
+    run_folder.claim(job.out, run_folder.TIMED, resume=job.resume)
     if job.resume:
         # What goes on is not judged yet, whatever it stumbles over; without --resume an earlier run is not ours.
         judged.clear(job.out)
@@ -47,7 +53,7 @@ def run(job: TimedJob) -> Decision:
         work=read_work(job.ledgers, job.limits, job.timed, base=job.base),
         policy=judge_files.read_policy(job.policy),
         waivers=judge_files.read_waivers(job.waivers),
-        today=timed_part.begin(job.out, resume=job.resume),
+        today=begun.timed(job.out, resume=job.resume),
         given=given_of(job.ledgers, op_from=job.timed["op_from"]),
     )
     judged.clear(job.out)
