@@ -12,6 +12,7 @@ import click
 
 from gate.commands.ledger_files import (
     baseline_problems,
+    incomplete_rows,
     ledger_paths,
     lock_problems,
     op_folders,
@@ -81,7 +82,8 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
 def freeze_folders(folders: tuple[Path, ...]) -> int:
     """Check each op's folder (or each op in FOLDER) and write its lock over what lies in it now."""
     for folder in [op for given in folders for op in op_folders(given)]:
-        bad = [*_ledger_problems(folder, Counter()), *_matrix_problems(folder), *baseline_problems(folder)]
+        bad = [*_ledger_problems(folder, Counter()), *incomplete_rows(folder)]
+        bad += [*_matrix_problems(folder), *baseline_problems(folder)]
         if bad:
             raise UnusableInput(*bad)
         lock = write_frozen(folder, shapes=None, matrix=None)

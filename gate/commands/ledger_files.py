@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from gate.commands.ledger_needs import lacking_rows
 from gate.ledgers import facts, freeze, matrices, recipe, scan, serving
 from gate.model.ledger import LedgerLock, LockedFile
 from gate.model.problem import Problem, UnusableInput
@@ -89,11 +90,22 @@ def sources_on_disk(op: str) -> dict[str, bytes]:
     return {**whole, **parts}
 
 
+def incomplete_rows(folder: Path) -> list[Problem]:
+    """The rows of the folder's ledger that lack a dimension which their op needs; none where there is no ledger."""
+    path = folder / LEDGER_FILE
+    return lacking_rows(stream_lines(path), file=str(path)) if path.is_file() else []
+
+
 def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
-    """What in a frozen folder is not as its lock says; a folder without a lock is one problem.
+    """What in a frozen folder is not as its lock says, and what no lock may hold: rows without a dimension that their
+    op needs. A folder without a lock is one problem.
 
     With `sources`, also the project's own fact files that the rows were derived from.
     """
+    return [*_against_lock(folder, sources=sources), *incomplete_rows(folder)]
+
+
+def _against_lock(folder: Path, *, sources: bool) -> list[Problem]:
     path = folder / freeze.LOCK_FILE
     try:
         lock = msgspec.json.decode(read_document(path), type=LedgerLock)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gate.commands.ledger_import_serving import atom_verb, sglang_verb
+from gate.commands.ledger_needs import lacking
 from gate.commands.ledger_put import (
     FILE,
     any_sizes,
@@ -132,7 +133,7 @@ def manual_verb(files: tuple[Path, ...], into: Path | None, ledgers: Path | None
     problems: list[Problem] = []
     for path in files:
         data = documents.unpacked(read_bytes(path), file=str(path))
-        found, faults = manual.read(documents.parse(data, file=str(path)), file=str(path), data=data)
+        found, faults = manual.read(documents.parse(data, file=str(path)), file=str(path), data=data, lacking=lacking)
         drafts += found
         problems += faults
     put(drafts, kinds=frozenset({"manual"}), into=into, ledgers=ledgers, problems=problems)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gate.commands.ledger_files import stored_rows
+from gate.commands.ledger_needs import lacking
 from gate.commands.telling import say, tell
 from gate.ledgers import documents, hf_config, matrices
 from gate.ledgers.draft import Draft, rows
@@ -101,7 +102,8 @@ def put(
         raise WrongUsage(Problem(what="give either --into FILE or --ledgers FOLDER", file=""))
     by_op: dict[str, list[Draft]] = {}
     for draft in drafts:
-        if why := fault(op_type=draft.op_type, dtype=draft.dtype, args=draft.args) or unknown(draft.op_type):
+        why = fault(op_type=draft.op_type, dtype=draft.dtype, args=draft.args) or unknown(draft.op_type)
+        if why := why or lacking(draft.op_type, draft.args):
             raise UnusableInput(Problem(what=why, file=draft.source.file or ""))
         by_op.setdefault(draft.op_type, []).append(draft)
     if not by_op:

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from gate.analysis.policy_text import policy_from, waivers_from
+from gate.commands.ledger_needs import lacking, lacking_rows
 from gate.commands.telling import say, say_json, tell
 from gate.ledgers import documents, sources
 from gate.ledgers.known import unknown as unknown_op
@@ -48,9 +49,18 @@ def report(path: Path) -> FileReport:
     if contract == "toml":
         return _toml(str(path), data)
     if contract in KNOWN:
-        return check(contract, file=str(path), data=data, op_fault=unknown_op)
-    records, problems, note = sources.check(contract, file=str(path), data=data)
+        found = check(contract, file=str(path), data=data, op_fault=unknown_op)
+        return _whole_shapes(found, data) if contract == "shape_ledger" else found
+    records, problems, note = sources.check(contract, file=str(path), data=data, lacking=lacking)
     return FileReport(file=str(path), contract=contract, records=records, problems=problems, note=note)
+
+
+def _whole_shapes(found: FileReport, data: bytes) -> FileReport:
+    """The report on a ledger, with each line whose shape lacks a dimension; one problem a line."""
+    known = {problem.line for problem in found.problems}
+    incomplete = lacking_rows(enumerate(data.split(b"\n"), start=1), file=found.file)
+    problems = (*found.problems, *(problem for problem in incomplete if problem.line not in known))
+    return msgspec.structs.replace(found, problems=tuple(sorted(problems, key=lambda problem: problem.line or 0)))
 
 
 def _toml(file: str, data: bytes) -> FileReport:

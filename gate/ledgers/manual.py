@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gate.ledgers.draft import Draft, row_major
-from gate.ledgers.known import unknown
+from gate.ledgers.known import Lacking, lacks_nothing, unknown
 from gate.ledgers.ops.norms import CODES, EPS, STREAMS
 from gate.ledgers.ops.point import size
 from gate.ledgers.positions import entry_lines
@@ -39,10 +39,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     notes: str = ""
 
 
-def read(document: Any, *, file: str, data: bytes = b"") -> tuple[list[Draft], list[Problem]]:
+def read(
+    document: Any, *, file: str, data: bytes = b"", lacking: Lacking = lacks_nothing
+) -> tuple[list[Draft], list[Problem]]:
     """The shapes of a parsed list (or of its `shapes`), which is used up, and a problem for each entry that is none.
 
-    With `data`, the bytes that the list was parsed from, problems have their lines.
+    With `data`, the bytes that the list was parsed from, problems have their lines. An entry for which `lacking` has
+    words is refused with them.
     """
     entries = document.get("shapes") if isinstance(document, dict) else document
     if not isinstance(entries, list):
@@ -53,7 +56,7 @@ def read(document: Any, *, file: str, data: bytes = b"") -> tuple[list[Draft], l
         # A list may hold a million entries: each is let go as soon as it is a draft.
         entries[position] = None
         try:
-            drafts.append(_draft(msgspec.convert(given, Entry)))
+            drafts.append(_draft(msgspec.convert(given, Entry), lacking))
         except (msgspec.ValidationError, ValueError) as error:
             faults.append((position, f"shape {position}: {error}"))
     lines = entry_lines(data, key="shapes") if faults and data else []
@@ -63,13 +66,15 @@ def read(document: Any, *, file: str, data: bytes = b"") -> tuple[list[Draft], l
     ]
 
 
-def _draft(entry: Entry) -> Draft:
+def _draft(entry: Entry, lacking: Lacking) -> Draft:
     if not entry.op_type or not entry.dtype or not entry.args:
         raise ValueError("op_type, dtype and args must not be empty")
     if why := fault(op_type=entry.op_type, dtype=entry.dtype, args=entry.args) or unknown(entry.op_type):
         raise ValueError(why)
     if entry.occurrences is not None and entry.occurrences < 0:
         raise ValueError("occurrences must not be negative")
+    if why := lacking(entry.op_type, entry.args):
+        raise ValueError(why)
     return Draft(
         op_type=entry.op_type,
         model=entry.model or "manual",

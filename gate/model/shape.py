@@ -41,7 +41,7 @@ DTYPES: tuple[str, ...] = (
 SIZES: frozenset[str] = frozenset((
     "B", "M", "N", "K", "E", "Dim1", "Dim2", "TopK", "batch", "block_size", "concurrency", "dim_qk", "dim_v",
     "head_dim", "heads", "input_len", "kv_heads", "max_pos", "model_dim", "num_experts", "num_heads",
-    "num_kv_heads", "num_tokens", "output_len", "seq_k", "seq_len", "seq_q", "topk", "window",
+    "num_kv_heads", "num_tokens", "output_len", "seq_k", "seq_len", "seq_q", "topk", "unit_size", "window",
 ))  # fmt: skip
 # No dimension of a kernel is larger; a source that says so is damaged.
 LARGEST = 2**40

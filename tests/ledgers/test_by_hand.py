@@ -62,7 +62,7 @@ def test_an_entry_that_is_no_shape_is_told_with_its_position(tmp_path, capsys, e
 
 
 def test_good_entries_are_imported_beside_bad_ones(tmp_path, capsys):
-    good = {"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1}}
+    good = {"op_type": "rmsnorm", "dtype": "bf16", "args": {"M": 1, "N": 64}}
     code, rows = run(tmp_path, "manual", written(tmp_path, json.dumps([good, {}])))
     assert (code, len(rows)) == (2, 1)
     assert "shape 1" in capsys.readouterr().err
