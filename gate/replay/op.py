@@ -179,7 +179,8 @@ class Op:
         ask of a shape's args. Nothing is made: no device is needed, nor any library of tensors.
         """
         args, dtype = _Asked(), next(iter(self.tolerances), "")
-        case, nowhere = Case(shape_id="", op_type=self.name, dtype=dtype, args=args, layout={}), _Nowhere()
+        case = Case(shape_id="", op_type=self.name, dtype=dtype, args=args, layout={})
+        nowhere: Any = _Nowhere()
         for ask in (self.outputs, self.bytes_moved, self.flops, lambda case: self.inputs(case, nowhere, 1, 0)):
             # An op of somebody else's may want values: then what it asked for until there is what is known.
             with contextlib.suppress(Exception):
