@@ -163,14 +163,15 @@ class Attempt:
         for arm in self.pilots:
             alike = [reply for other, reply in self.pilots.items() if other.provider == arm.provider]
             chip = Chip(**self.talk.crew.chips[arm.side])
-            alone = arm.side != CONTROL and arm not in self.twins
-            shared = self.talk.crew.memory.size if arm in self.twins else SHARED_BYTES
+            twin = arm in self.twins
+            alone = arm.side != CONTROL and not twin
+            shared = self.talk.crew.memory.size if twin else SHARED_BYTES
             plans[arm] = asdict(
                 plan_ring(
                     footprint_bytes=max(int(reply["footprint_bytes"]) for reply in alike),
                     estimate_us=min(reply["estimate_us"] for reply in alike),
                     chip=chip,
-                    free_bytes=min(int(reply["free_bytes"]) for reply in alike),
+                    free_bytes=None if twin else min(int(reply["free_bytes"]) for reply in alike),
                     budget_us=self.settings.budget_us,
                     most_bytes=RING_BYTES if alone else room(chip, shared),
                 )

@@ -58,8 +58,9 @@ class ShapeRun:
 
     @property
     def short_of_memory(self) -> bool:
-        """Whether memory may have been short: the GPU's, or the host's, whose kernel kills time and again."""
-        full = any(result.status == "oom" for result in self.results.values())
+        """Whether memory may have been short: the GPU's, be it that a ring is not cold for it, or the host's, whose
+        kernel kills time and again."""
+        full = any(result.status == "oom" or (result.plan or {}).get("short") for result in self.results.values())
         return full or any(count > KILLS_FORGIVEN for count in self.kills.values())
 
     def _needs_more(self, blocks: int) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gate.replay.chips import MIB, Chip
@@ -23,7 +24,8 @@ EAGER_CALLS, FEWEST_EAGER_CALLS, EAGER_US = 15, 3, 5_000.0
 DISPATCH_FACTOR = 1.2
 STABLE_RATIO = 1.2
 MAX_LAUNCHES = 4096
-MEMORY_SHARE = 0.1
+# The part of the free memory that a ring may take, as other lanes and the checks need some.
+MEMORY_SHARE = 0.25
 # Where head and base cannot lie at one place, many copies average out where they lie.
 RING_BYTES = 2 * 1024 * MIB
 # Else a ring is at most this many times what evicts all caches, which a cold ring of any state fits into: all of it is
@@ -41,7 +43,7 @@ class RingPlan:
 
     `flush` evicts all caches before each replay: a small state cannot fill a ring larger than the caches, so every
     copy is used once a replay instead. `budget_us` is the device work asked of one graph, `replays` how many replays of
-    it a visit counts.
+    it a visit counts. `short` says that the ring would be cold but for the memory that was free.
     """
 
     copies: int
@@ -50,6 +52,7 @@ class RingPlan:
     cache_state: str
     budget_us: float
     replays: int = REPLAYS
+    short: bool = False
 
 
 def room(chip: Chip, memory_bytes: int) -> int:
@@ -62,22 +65,32 @@ def plan_ring(
     footprint_bytes: int,
     estimate_us: float,
     chip: Chip,
-    free_bytes: int,
+    free_bytes: int | None,
     budget_us: float = GRAPH_BUDGET_US,
     most_bytes: int = RING_BYTES,
 ) -> RingPlan:
-    """The ring, of at most `most_bytes`, for a state of `footprint_bytes` whose launch takes about `estimate_us`.
+    """The ring, of at most `most_bytes`, for a state of `footprint_bytes` whose launch takes about `estimate_us`; in
+    memory of which `free_bytes` are free, or of its own, where that is None.
 
     A ring is cold when (copies - 1) x footprint reaches the chip's `evict_bytes`; a graph then makes whole laps, so
     that a copy returns only after all the others. Where memory does not allow that, the label says what is left:
     `cold_l2` (beyond L2 only) or `hot`.
     """
+    footprint = max(footprint_bytes, 1)
+    within = partial(_plan, footprint_bytes=footprint, estimate_us=estimate_us, chip=chip, budget_us=budget_us)
+    wanted, free = within(room_bytes=most_bytes), most_bytes if free_bytes is None else int(free_bytes * MEMORY_SHARE)
+    if free >= most_bytes:
+        return wanted
+    found = within(room_bytes=free)
+    return replace(found, short=wanted.cache_state == "cold_hbm" != found.cache_state)
+
+
+def _plan(*, footprint_bytes: int, estimate_us: float, chip: Chip, budget_us: float, room_bytes: int) -> RingPlan:
     # A launch that is a graph's work by itself needs no more than two of them, and no replay again, to be told apart.
     fewest, replays = (2, 1) if estimate_us >= budget_us else (3, REPLAYS)
     wanted = min(max(round(budget_us / max(estimate_us, 0.1)), fewest), MAX_LAUNCHES)
-    footprint = max(footprint_bytes, 1)
-    affordable = max(min(int(free_bytes * MEMORY_SHARE), most_bytes) // footprint, 2)
-    cold = math.ceil(chip.evict_bytes / footprint) + 1
+    affordable = max(room_bytes // footprint_bytes, 2)
+    cold = math.ceil(chip.evict_bytes / footprint_bytes) + 1
     if cold > max(wanted, fewest):
         copies, flush = min(wanted, affordable), True
     else:
@@ -89,7 +102,7 @@ def plan_ring(
     if flush and laps == 1:
         state = "cold_hbm"
     else:
-        state, flush = cache_state(copies=copies, footprint_bytes=footprint, chip=chip), False
+        state, flush = cache_state(copies=copies, footprint_bytes=footprint_bytes, chip=chip), False
     return RingPlan(
         copies=copies,
         launches=max(copies * laps, fewest),

@@ -34,7 +34,7 @@ from tests.replay.paper import Paper, World
 ARMS = (Arm(HEAD, "flydsl"), Arm(BASE, "flydsl"), Arm(CONTROL, "triton"), Arm(CONTROL, "aiter"))
 # How an arm ends whose worker or kernel has the fault at some command; the others leave no trace but notes.
 ENDS = {"crash": "failed", "hang": "failed", "fatal": "failed", "fail": "failed", "oom": "oom", "wrong": "incorrect"}
-PASSING = ("kill", "idle", "oom beside", "no room", "overwritten", "other inputs")
+PASSING = ("kill", "idle", "oom beside", "crowded", "no room", "overwritten", "other inputs")
 STEPS = ("open", "pilot", "build", "capture", "check", "profile", "visit", "finish", "recheck")
 JUDGED = ("capture", "check", "profile", "finish", "recheck")
 Reply = dict[str, Any]
@@ -161,6 +161,8 @@ class Trial:
                 want = {ENDS.get(kind, "oom") for _, kind in ends} or {"ok"}
                 if arm["status"] not in want:
                     wrong.append(f"{record['shape_id']} {name}: {arm['status']} ({arm['reason']}), not {want}")
+                if self.lanes > 1 and (arm["plan"] or {}).get("short"):
+                    wrong.append(f"{record['shape_id']} {name}: a ring that is not cold for what others took")
                 blocks = (2,) if self.processes else (2, 3)
                 if arm["status"] == "ok" and self.timing and len(arm["visits"]) not in blocks:
                     wrong.append(f"{record['shape_id']} {name}: {len(arm['visits'])} blocks")

@@ -168,10 +168,11 @@ class Worker:
         if do == "visit":
             t_us = 10.0 + random.Random(message["label"]).random() * 0.01
             return {"t_us": t_us, "full_us": [t_us], "single_us": [t_us], "gpu_us": t_us}
+        free = 1 << 14 if fault == "crowded" and self.lane != "alone" else 1 << 30
         replies: dict[str, Reply] = {
             "hello": {"environment": {"gpu": "paper"}, "chip": CHIP},
             "open": {**dict.fromkeys(("detail", "commit", "allocation", "layout", "jit")), "tunes": arm in TUNES},
-            "pilot": {"estimate_us": 10.0, "footprint_bytes": 4096, "free_bytes": 1 << 30, "peak_share": None},
+            "pilot": {"estimate_us": 10.0, "footprint_bytes": 4096, "free_bytes": free, "peak_share": None},
             "check": {"right": None if findings else {"inputs": [1], "outputs": [2], "max_abs": 0.0}},
             "lend": {"bytes": 1 << 24},
             "floor": {"floor_us": 1.0},

@@ -14,6 +14,7 @@ from gate.replay.job import ArmResult, Job, Settings, Target
 from gate.replay.measuring import MAX_BLOCK_REPEATS, Measuring
 from gate.replay.op import Case
 from gate.replay.sensors import Reading
+from gate.replay.shape_run import ShapeRun
 from gate.replay.talk import Talk
 from gate.replay.token import Token
 
@@ -71,3 +72,19 @@ def test_one_that_never_cools_is_kept_and_the_row_says_so(tmp_path: Path) -> Non
             len(result.notes) == 1
             and f"block 3: the GPU slowed itself down (event mask 0x8) in all {tries} tries" in result.notes[0]
         )
+
+
+def test_a_ring_that_is_not_cold_for_want_of_memory_is_a_reason_to_measure_alone(tmp_path: Path) -> None:
+    settings = Settings(session_id="t", seed=1, secret=1, arms={}, folder=tmp_path)
+    case = Case(shape_id="s", op_type="gemm", dtype="bf16", args={}, layout={})
+    run = ShapeRun(
+        settings=settings,
+        job=Job(case=case, targets=()),
+        crew=Crew(settings, name="lane", gpu=None),
+        token=Token(),
+        sensor=Reading,
+        results={arm: ArmResult(plan={"short": False}) for arm in ARMS},
+    )
+    assert not run.short_of_memory
+    run.results[ARMS[1]].plan = {"short": True}
+    assert run.short_of_memory

@@ -54,11 +54,15 @@ def test_a_plan_asks_for_about_the_budget() -> None:
 
 def test_a_card_without_room_gets_an_honest_label() -> None:
     # 20 MB are affordable: 10 copies of 2 MB pass between two uses, far less than the caches hold.
-    plan = timer.plan_ring(footprint_bytes=2 * MIB, estimate_us=5.0, chip=H200, free_bytes=200 * MIB)
-    assert plan.cache_state == "hot" and not plan.flush
+    plan = timer.plan_ring(footprint_bytes=2 * MIB, estimate_us=5.0, chip=H200, free_bytes=80 * MIB)
+    assert plan.cache_state == "hot" and not plan.flush and plan.short
     # On an MI350X 300 MB pass L2 but not the memory-side cache.
-    plan = timer.plan_ring(footprint_bytes=4 * MIB, estimate_us=5.0, chip=MI350X, free_bytes=3000 * MIB)
-    assert plan.cache_state == "cold_l2"
+    plan = timer.plan_ring(footprint_bytes=4 * MIB, estimate_us=5.0, chip=MI350X, free_bytes=1200 * MIB)
+    assert plan.cache_state == "cold_l2" and plan.short
+    # Memory of its own is all there for it; a state that no ring makes cold is not short of memory.
+    facts = {"footprint_bytes": 2 * MIB, "estimate_us": 5.0, "chip": H200}
+    own, little = (timer.plan_ring(free_bytes=None, most_bytes=most, **facts) for most in (GIB, 20 * MIB))  # type: ignore[arg-type]
+    assert own.cache_state == "cold_hbm" and little.cache_state == "hot" and not (own.short or little.short)
 
 
 def test_a_smaller_ring_goes_round_more_often_and_stays_cold() -> None:
