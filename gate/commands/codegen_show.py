@@ -17,12 +17,14 @@ from gate.codegen.loops import Loop, hot_loop
 from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
 from gate.codegen.toolchains import CANARIES
 from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
+from gate.commands.printed import STORED
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
-from gate.resources import templates_dir
+from gate.resources import frozen_ledgers_dir, templates_dir
 
 TEMPLATE = "codegen_show.html.j2"
 WIDTH = 62
+BASE_HELP = f"Recorded folder of base; {STORED} without such a folder here means the gate's own."
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +39,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("show")
 @click.argument("key", required=False)
-@click.option("--base", type=click.Path(path_type=Path), help="Recorded folder of base.")
+@click.option(
+    "--base",
+    type=click.Path(path_type=Path),
+    help=f"Recorded folder of base; {STORED} are the gate's own where there is no such folder.",
+)
 @click.option("--head", type=click.Path(path_type=Path), required=True, help="Recorded folder of head.")
 @click.option("--arch", default="gfx950", show_default=True, help="Which baseline of a folder of ledgers.")
 @click.option("--html", type=FILE, help="Write a page of its own instead, with nothing to load from elsewhere.")
@@ -59,6 +65,7 @@ def command(
     """
     if (key is None) == (pages is None):
         raise WrongUsage(Problem(what="show needs exactly one of KEY and --pages", file=""))
+    base = stored(base) if base else None
     before = read_records(base, arch) if base else {}
     after = read_records(head, arch)
     limits = thresholds(codegen_policy(policy)[0])
@@ -73,6 +80,11 @@ def command(
         click.echo(f"written: {html}", err=True)
     else:
         tell(view)
+
+
+def stored(base: Path) -> Path:
+    """The folder as named; the package's ledgers for their usual name outside a clone."""
+    return frozen_ledgers_dir() if base == Path(STORED) and not base.exists() else base
 
 
 def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from gate import store
 from gate.binding.families.ledger import SHAPES
 from gate.codegen.keys import OPS
-from gate.commands import machine_code
+from gate.commands import machine_code, printed
 from gate.commands.codegen_inputs import (
     COMPILED,
     FOLDER,
@@ -36,6 +36,8 @@ from gate.model.problem import Problem, WrongUsage
 BASE_FOLDER = "base_results"
 PATHS = ("kernels", "flydsl_checkout", "base", "base_checkout")
 HEAD_OPTIONS = ("python", "wheel", "kernels", "flydsl_checkout")
+POLICY_FILE = "policy.toml"
+USUAL_ARCH = "gfx950"
 SAME_SIDES = "base and head are the same kernels and the same flydsl, so nothing can differ"
 COMPILED_BASE = ("base_checkout", "base_python", "base_wheel")
 
@@ -156,7 +158,9 @@ def base_records(
     if sides.base is not None:
         found = read_records(sides.base, arch)
     else:
-        found = store.read_codegen(sorted(ledgers.glob(f"*/baselines/{arch}/{store.CODEGEN_FILE}")))
+        # The ledgers of all ops, or the folder of one.
+        stored = f"baselines/{arch}/{store.CODEGEN_FILE}"
+        found = store.read_codegen(sorted([*ledgers.glob(f"*/{stored}"), *ledgers.glob(stored)]))
     comparable(found, head)
     return {key: one for key, one in found.items() if key in head}
 
@@ -175,20 +179,42 @@ def assembly_folders(out: Path) -> tuple[Path, ...]:
     return compiled_folder(out), cache_home() / "codegen"
 
 
-def repeating(commands: Iterable[Command], sides: Sides) -> tuple[Command, ...]:
-    """The commands of a decision with the sides of this run, as variables: a decision holds no path."""
-    more = "".join(f' --{name.replace("_", "-")} "${name.upper()}"' for name in sides.given)
-    recorded = f"gate-again/{BASE_FOLDER}" if isinstance(sides.base, Side) else '"$BASE"' if sides.base else None
-    return tuple(_with_sides(one, more, recorded) for one in commands)
+def repeating(
+    commands: Iterable[Command], sides: Sides, *, ledgers: Path, policy: Path | None = None
+) -> tuple[Command, ...]:
+    """The commands of a decision with the sides, ledgers and limits of this run; places are variables: a decision
+    holds no path. `policy` is the file that was read."""
+    place = printed.ledgers_of_run(ledgers)
+    arch = sides.limits["arch"]
+    of_arch = "" if arch == USUAL_ARCH else f" --arch {arch}"
+    run = "".join(f' --{name.replace("_", "-")} "${name.upper()}"' for name in sides.given)
+    run += of_arch + (" --torch" if sides.limits["installed_torch"] else "")
+    run += f" --ledgers {place}" if place != printed.STORED else ""
+    show = of_arch
+    if policy is not None:
+        own = policy == ledgers / POLICY_FILE
+        run += "" if own else ' --policy "$POLICY"'
+        show += f" --policy {printed.inside(place, POLICY_FILE)}" if own else ' --policy "$POLICY"'
+    recorded = _recorded(sides, place, ledgers, arch)
+    return tuple(_with_sides(one, run=run, show=show, recorded=recorded) for one in commands)
 
 
-def _with_sides(command: Command, more: str, recorded: str | None) -> Command:
+def _recorded(sides: Sides, place: str, ledgers: Path, arch: str) -> str:
+    """Where the records of base lie for `gate codegen show`."""
+    if isinstance(sides.base, Side):
+        return f"gate-again/{BASE_FOLDER}"
+    if sides.base is not None:
+        return '"$BASE"'
+    return printed.inside(place, f"baselines/{arch}") if (ledgers / store.LEDGER_FILE).is_file() else place
+
+
+def _with_sides(command: Command, *, run: str, show: str, recorded: str) -> Command:
     line, what = command.line, command.what
     if line.startswith("gate run "):
-        line += more
-    elif line.startswith("gate codegen show ") and recorded:
-        line = line.replace("--base frozen_ledgers", f"--base {recorded}")
-    names = sorted(set(re.findall(r'"\$([A-Z_]+)"', line)))
+        line += run
+    elif line.startswith("gate codegen show "):
+        line = line.replace(f"--base {printed.STORED}", f"--base {recorded}") + show
+    names = sorted(set(re.findall(r'"\$([A-Z_]+)', line)))
     if names and line != command.line:
         what += f"; {' and '.join(names)}: what this run was given"
     return Command(what=what, line=line)

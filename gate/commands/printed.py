@@ -16,6 +16,8 @@ from gate.model.matrix import Matrix
 from gate.replay import ops
 from gate.resources import frozen_ledgers_dir
 
+# How a decision names the ledgers that every verb finds by itself.
+STORED = "frozen_ledgers"
 REPLAY, PROFILE = "gate replay ", "gate profile "
 # The candidate of a matrix that names none.
 USUAL = "flydsl"
@@ -102,6 +104,18 @@ def _ops_in(file: Path) -> set[str]:
 def is_packaged(ledgers: Path) -> bool:
     """Whether these are the ledgers that come with the package, which a measuring command finds by itself."""
     return ledgers.resolve() == frozen_ledgers_dir().resolve()
+
+
+def ledgers_of_run(ledgers: Path) -> str:
+    """How a line names the ledgers of `gate run`: by their usual name where it finds them itself, else a variable."""
+    here = Path(STORED)
+    usual = here if here.is_dir() else frozen_ledgers_dir()
+    return STORED if ledgers.resolve() == usual.resolve() else '"$LEDGERS"'
+
+
+def inside(place: str, rest: str) -> str:
+    """A file or folder in a place that a line names."""
+    return f'{place[:-1]}/{rest}"' if place.endswith('"') else f"{place}/{rest}"
 
 
 def explained(command: Command, words: Mapping[str, str]) -> Command:

@@ -184,7 +184,7 @@ def decide(job: Job) -> Decision:
             code=machine_code.evidence(work, {change.compile_key: change for change in changes}, pages),
         )
     )
-    commands = codegen_sides.repeating(decision.commands, sides)
+    commands = codegen_sides.repeating(decision.commands, sides, ledgers=job.ledgers, policy=job.policy)
     return msgspec.structs.replace(decision, scope=scope(frozen, ledger), commands=commands)
 
 

@@ -88,7 +88,8 @@ def decide(job: TimedJob, frame: Frame) -> Decision:
         wanted=job.timed["code"],
         resume=job.resume,
     )
-    decision = judge_rows(frame, found, root=job.ledgers, code=code)
+    decision = judge_rows(frame, found, root=job.ledgers, code=code.of_shape)
+    decision = timed_code.repeating(decision, code, ledgers=job.ledgers, policy=job.policy)
     timed_part.write(job.out, work, found, job.timed, policy=frame.policy)
     return decision
 
