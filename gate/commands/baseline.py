@@ -97,7 +97,11 @@ def promote(
 @command.command()
 @_options
 @click.option("--candidate", help="The provider whose times must be complete. Default: the matrix's candidate.")
-@click.option("--accept-partial", is_flag=True, help="Do without the shapes that were not measured, on purpose.")
+@click.option(
+    "--accept-partial",
+    is_flag=True,
+    help="Do without the shapes that were not measured, or not in the cache state of most, on purpose.",
+)
 def record(
     source: Path,
     ledgers: Path | None,
@@ -119,6 +123,11 @@ def record(
     results = baseline_files.read_results(source)
     offered = _measured(baseline_files.offers(results, ops, commit=commit, candidate=candidate))
     right = Right(day=_day(day), run=run_name)
+    if accept_partial:
+        narrowed = [offer.in_one_state() for offer in offered]
+        offered = [offer for offer, _ in narrowed]
+        for told in filter(None, (told for _, told in narrowed)):
+            click.echo(told, err=True)
     _write(offered, ops, right, name=name, faults=[], accept_partial=accept_partial)
 
 

@@ -37,6 +37,19 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         """The candidate's rows that hold a time to rely on."""
         return tuple(row for row in self.own if usable(row))
 
+    def in_one_state(self) -> tuple[Offer, str]:
+        """The offer without the shapes that the candidate was measured on in another cache state than on most, and what
+        was left out, in words; nothing where all were measured in one."""
+        states = Counter(row.cache_state or "unknown" for row in self.timed)
+        most = max(states, key=lambda state: (states[state], state), default="")
+        other = {row.shape_id for row in self.timed if (row.cache_state or "unknown") != most}
+        if not other:
+            return self, ""
+        rest = ", ".join(sorted(states.keys() - {most}))
+        rows = tuple(row for row in self.rows if row.shape_id not in other)
+        told = f"{self.op_type}: {len(other)} shapes left out that were measured {rest}, not {most} as the others"
+        return msgspec.structs.replace(self, rows=rows), told
+
     @property
     def unsupported(self) -> frozenset[str]:
         """The shapes that the candidate declares it has no kernel for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gate import store
 from gate.cli import run
 from gate.model.outcome import Results
 from tests.analysis import build
@@ -94,6 +95,19 @@ def test_a_first_baseline_lacks_shapes_only_on_purpose_and_says_how_many(desk: D
     assert desk.promote(partial)[0] == 1
     assert desk.promote(desk.passed("whole", seed=3))[0] == 0
     assert [(one.timed, one.missing) for one in desk.lines()] == [(4, 2), (6, 0)]
+
+
+def test_a_first_baseline_has_one_cache_state_and_leaves_others_out_only_on_purpose(desk: Desk) -> None:
+    source = desk.measured("first", edited(head(), own(2, cache_state="hot")))
+    code, error = desk.record(source)
+    assert code == 1 and "more than one cache state: cold_hbm, hot" in error
+    code, error = desk.record(source, "--accept-partial")
+    assert code == 0 and "rmsnorm: 1 shapes left out that were measured hot, not cold_hbm as the others" in error
+    (line,) = desk.lines()
+    assert (line.timed, line.missing, line.cache_state) == (5, 1, "cold_hbm")
+    rows = store.read_results(desk.place / store.RESULTS_FILE).outcomes
+    assert {row.cache_state for row in rows if row.provider == "flydsl"} == {"cold_hbm"}
+    assert LEDGER.shapes[2].shape_id not in {row.shape_id for row in rows}
 
 
 @pytest.mark.parametrize("status", ["failed", "incorrect", "oom"])
