@@ -185,9 +185,10 @@ def _write(
         if policy is not None:
             faults += baseline_release.drift_faults(ops[offer.op_type], offer, name=name, policy=policy)
         found = baseline_files.place(ops[offer.op_type].folder, name or str(offer.timed[0].arch))
-        data = baseline_files.encoded(offer.rows)
-        faults += _place_faults(found, offer, right, digest=sha256(data))
-        ready.append((found, of_times(offer, right, sha256=sha256(data), old=baseline_files.old_rows(found)), data))
+        kept = offer.said()
+        data = baseline_files.encoded(kept.rows)
+        faults += _place_faults(found, kept, right, digest=sha256(data))
+        ready.append((found, of_times(kept, right, sha256=sha256(data), old=baseline_files.old_rows(found)), data))
     if faults:
         raise Refused(*faults)
     for found, line, data in ready:

@@ -37,6 +37,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         """The candidate's rows that hold a time to rely on."""
         return tuple(row for row in self.own if usable(row))
 
+    def said(self) -> Offer:
+        """The offer without the rows of providers that the run asked on no shape: they say nothing of this machine."""
+        asked = {row.provider for row in self.rows if row.benchmark_status not in ("skipped", "not_configured")}
+        rows = tuple(row for row in self.rows if row.provider in {self.candidate, *asked})
+        return msgspec.structs.replace(self, rows=rows)
+
     def in_one_state(self) -> tuple[Offer, str]:
         """The offer without the shapes that the candidate was measured on in another cache state than on most, and what
         was left out, in words; nothing where all were measured in one."""

@@ -110,6 +110,20 @@ def test_a_first_baseline_has_one_cache_state_and_leaves_others_out_only_on_purp
     assert LEDGER.shapes[2].shape_id not in {row.shape_id for row in rows}
 
 
+def test_providers_that_were_asked_nothing_are_not_stored(desk: Desk) -> None:
+    results = head()
+    empty = [
+        msgspec.structs.replace(row, provider="gluon", benchmark_status=status, correct=None, **NO_TIME)
+        for row, status in zip(results.outcomes, ("not_configured", "skipped") * 99, strict=False)
+        if row.provider == "flydsl"
+    ]
+    refused = msgspec.structs.replace(empty[0], provider="aiter", benchmark_status="unsupported")
+    source = desk.measured("first", Results(outcomes=(*results.outcomes, *empty, refused)))
+    assert desk.record(source) == (0, "")
+    stored = {row.provider for row in store.read_results(desk.place / store.RESULTS_FILE).outcomes}
+    assert stored == {row.provider for row in results.outcomes} | {"aiter"}
+
+
 @pytest.mark.parametrize("status", ["failed", "incorrect", "oom"])
 def test_what_failed_is_never_passed_over(desk: Desk, status: str) -> None:
     results = edited(head(), own(0, benchmark_status=status, correct=False, **NO_TIME))
