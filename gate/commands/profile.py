@@ -202,7 +202,8 @@ def of_decision(options: Mapping[str, Any]) -> int:
 def _has_tool(options: Mapping[str, Any]) -> bool:
     try:
         arm = parse_spec(options["head"], side="head") if options["head"] else default_arm()
-        tools.find(options["tool"], folder=Path(), environment=arm.environment({}, gpu=None))
+        environment = arm.environment({}, gpu=None)
+        tools.find(options["tool"], folder=Path(), environment=environment, simulated=options["simulate"] is not None)
     except UnusableInput:
         return False
     return True

@@ -54,7 +54,12 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     """
     out = request.out
     environment = arm.environment(os.environ, gpu=request.gpu)
-    watch = tools.find(request.tool, folder=out.resolve() / TRACE_FOLDER, environment=environment)
+    watch = tools.find(
+        request.tool,
+        folder=out.resolve() / TRACE_FOLDER,
+        environment=environment,
+        simulated=request.device.startswith("sim:"),
+    )
     store.remove_folder(out / TRACE_FOLDER)
     (out / TRACE_FOLDER).mkdir(parents=True, exist_ok=True)
     job = _repro(request, arm, environment)

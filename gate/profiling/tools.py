@@ -22,6 +22,8 @@ VERSION_SECONDS = 30.0
 NO_ROCPROF = (
     "install ROCm's rocprofiler-sdk package (it brings rocprofv3) and put /opt/rocm/bin on PATH, or give --tool torch"
 )
+NO_KERNEL = "on the simulated GPU no profiler sees a kernel"
+NO_SIMULATED = "profile on a machine with a GPU without --simulate, or read an existing trace with --from"
 NO_GPU = "profile on a machine with a GPU, or read an existing trace with --from"
 
 
@@ -40,12 +42,22 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def find(wanted: str, *, folder: Path, environment: Mapping[str, str], devices: Path = Path("/dev")) -> Watch:
+def find(
+    wanted: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    devices: Path = Path("/dev"),
+    simulated: bool = False,
+) -> Watch:
     """The profiler for `auto`, `rocprof` or `torch`; its output goes to `folder`.
 
-    Raises UnusableInput with what to install when there is none.
+    Raises UnusableInput with what to install when there is none. No profiler sees a kernel of the `simulated` GPU:
+    there only a program of rocprofv3's name is run, which may stand in for it.
     """
     program = shutil.which(ROCPROF, path=environment.get("PATH")) or shutil.which(ROCPROF, path=str(ROCM_BIN))
+    if simulated and (wanted == "torch" or (wanted == "auto" and program is None)):
+        raise UnusableInput(Problem(what=NO_KERNEL, file="", fix=NO_SIMULATED))
     nvidia, amd = (devices / "nvidiactl").exists(), (devices / "kfd").exists()
     if wanted == "rocprof" or (wanted == "auto" and (program is not None or (amd and not nvidia))):
         if program is None:

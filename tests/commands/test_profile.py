@@ -120,6 +120,17 @@ def test_a_kernel_that_hangs_is_ended(tmp_path: Path, tool: Path, capsys: pytest
     assert "ran past 2 s and was ended" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("wanted", ["auto", "torch"])
+def test_a_simulated_gpu_is_not_called_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wanted: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("gate.profiling.tools.ROCM_BIN", tmp_path)
+    assert profiled(tmp_path, "--tool", wanted) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "on the simulated GPU no profiler sees a kernel; profile on a machine with a GPU without --simulate" in line
+
+
 def test_a_missing_tool_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,17 @@ def test_no_tool_says_what_to_do(tmp_path: Path, wanted: str, devices: tuple[str
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("wanted", "devices"), [("auto", ()), ("auto", ("nvidiactl",)), ("torch", ("nvidiactl",))])
+def test_a_simulated_gpu_needs_no_gpu_but_no_profiler_sees_it(
+    tmp_path: Path, wanted: str, devices: tuple[str, ...]
+) -> None:
+    environment, dev = machine(tmp_path, rocprof=False, devices=devices)
+    with pytest.raises(UnusableInput) as caught:
+        tools.find(wanted, folder=tmp_path, environment=environment, devices=dev, simulated=True)
+    assert str(caught.value).startswith("on the simulated GPU no profiler sees a kernel; ")
+    assert "no GPU" not in str(caught.value) and "--from" in str(caught.value)
+
+
 def test_the_output_formats_come_before_the_program() -> None:
     command = tools.rocprof_command("rocprofv3", Path("/out"))
     assert command[-1] == "--"
