@@ -120,5 +120,12 @@ def conclude(
         raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
     if missing or not any("ok" in found for found in counts.values()):
         what = f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured" if missing else "no row is ok"
-        raise UnusableInput(Problem(what=what, file=str(out), fix="see skip_reason in the rows and OUT/logs"))
+        raise UnusableInput(Problem(what=what, file=str(out), fix=f"see {_reasons(counts)} in the rows and OUT/logs"))
     return Exit.PASS
+
+
+def _reasons(counts: dict[str, dict[Status, int]]) -> str:
+    """The fields in which rows of these statuses say why they are not ok."""
+    statuses = {status for found in counts.values() for status in found} - {"ok", "not_configured"}
+    fields = ["correctness_error"] if "incorrect" in statuses else []
+    return " and ".join([*fields, "skip_reason"] if statuses != {"incorrect"} else fields)

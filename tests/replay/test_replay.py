@@ -105,6 +105,24 @@ def test_correctness_takes_no_times(tmp_path: Path) -> None:
     assert all(row.median_us is None for row in found)
 
 
+@pytest.mark.parametrize(
+    ("candidate", "rival", "fields"),
+    [
+        ("slightly_wrong", None, "correctness_error"),
+        ("raises", None, "skip_reason"),
+        ("slightly_wrong", "raises", "correctness_error and skip_reason"),
+    ],
+)
+def test_where_no_row_is_ok_the_fields_that_say_why_are_named(
+    tmp_path: Path, candidate: str, rival: str | None, fields: str
+) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1, breaks=True), candidate=candidate, rival=rival)
+    code, stderr = rig.run(tmp_path, verb="correctness")
+    assert code == 2 and stderr.endswith(f"no row is ok; see {fields} in the rows and OUT/logs\n")
+    bad = [row for row in rig.rows(tmp_path, name="correctness_results.jsonl") if row.provider != "ck"]
+    assert all(any(getattr(row, name) for name in fields.split(" and ")) for row in bad) and bad
+
+
 def test_a_drifting_machine_stops_the_session_and_can_be_resumed(tmp_path: Path) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(6))
     code, stderr = rig.run(tmp_path, "--lanes", "1", sim=f"{rig.SIM},drift=0.05,drift_after=3")
