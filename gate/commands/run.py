@@ -12,7 +12,7 @@ import msgspec
 
 from gate import store
 from gate.codegen.diff import compare_all
-from gate.commands import codegen_sides, judge_files, judged, machine_code, timed_options
+from gate.commands import begun, codegen_sides, judge_files, judged, machine_code, timed_options
 from gate.commands.codegen_inputs import thresholds
 from gate.commands.codegen_show import write_pages
 from gate.commands.ledger_files import lock_problems, op_folders
@@ -22,14 +22,13 @@ from gate.model.ledger import Ledger
 from gate.model.outcome import Outcome, Results
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.replay import run_folder
 from gate.resources import frozen_ledgers_dir
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 POLICY_FILE, WAIVERS_FILE = "policy.toml", "waivers.toml"
 PAGES = "pages"
-# What a timed run leaves beside its rows.
-STATE_FILE = "run.json"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,16 +130,16 @@ def default_ledgers() -> Path:
 def guarded(job: Job) -> Decision:
     """The decision, written; an unusable input leaves a written no-verdict behind before it is raised.
 
-    Raises WrongUsage before anything is removed where a timed run lies in the folder, or an input in what is cleared.
+    Raises, before anything is removed, as `run_folder.claim`, and WrongUsage where an input lies in what is cleared.
     """
-    if (job.out / STATE_FILE).exists():
-        what = "holds a timed run, whose rows and verdict these would replace"
-        raise WrongUsage(Problem(what=what, file=str(job.out), fix="name another --out"))
+    asked = begun.asked_of(job.sources, job.ledgers, ops=job.limits.ops, shapes=job.limits.shapes)
+    run_folder.claim(job.out, run_folder.CODE, asked=asked, resume=job.resume, anew=True)
     cleared = [job.out / name for name in ("results", "isa", PAGES, codegen_sides.BASE_FOLDER)]
     codegen_sides.outside(job.sources, [*cleared, codegen_sides.compiled_folder(job.out)])
     judged.clear(job.out)
     for earlier in cleared:
         store.remove_folder(earlier)
+    begun.code(job.out, asked)
     try:
         decision = decide(job)
     except UnusableInput as error:

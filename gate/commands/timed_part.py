@@ -1,34 +1,25 @@
-"""What a timed run keeps of itself: since which day it runs, and which part of what it measured, and how."""
+"""What a timed run says of itself: which part of what it measured, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gate import store
-from gate.commands.run import STATE_FILE
 from gate.commands.shard_plan import PLAN_FILE
-from gate.commands.timed_session import REPLAY_FOLDER, MeasuredRun, unmeasured
+from gate.commands.timed_session import MeasuredRun, unmeasured
 from gate.commands.timed_tape import METHOD
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
 from gate.model.policy import Policy
-from gate.model.problem import Problem, UnusableInput
 from gate.replay.blocks import HEAD
+from gate.replay.run_folder import PART_FILE as PART_FILE
 
-PART_FILE = "part.json"
 SCHEMA = "gate.part/1"
 MACHINE_FIELDS = ("gpu", "arch", "rocm_version", "driver_version", "torch_version", "triton_version")
-
-
-class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run keeps from its first call: the day that waivers are held against."""
-
-    day: date
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,24 +40,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     scope: str
     finished: bool
     problems: tuple[str, ...] = ()
-
-
-def begin(out: Path, *, resume: bool) -> date:
-    """The day that waivers are held against: that of the first call, also where a later one goes on.
-
-    Raises UnusableInput where `out` holds a run and this one does not say that it goes on with it.
-    """
-    path = out / STATE_FILE
-    if path.exists() or (out / REPLAY_FOLDER).exists():
-        if not resume:
-            fix = "give --resume to go on with it, or another --out"
-            raise UnusableInput(Problem(what="already holds a run", file=str(out), fix=fix))
-        if path.exists():
-            fix = "remove it, then --resume: waivers are then held against today"
-            return store.read_record(path, State, what="the state of a run", fix=fix).day
-    day = datetime.now(UTC).date()
-    store.write_json(path, State(day=day))
-    return day
 
 
 def write(out: Path, work: Work, found: MeasuredRun, timed: Mapping[str, Any], *, policy: Policy) -> None:

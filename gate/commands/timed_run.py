@@ -13,6 +13,7 @@ from gate import store
 from gate.analysis.judge import judge
 from gate.commands import begun, judge_files, judged, timed_code, timed_part
 from gate.commands.printed import given_of
+from gate.commands.replay import parse_arms
 from gate.commands.timed_judge import Frame, inputs, judge_rows
 from gate.commands.timed_session import CONFIRM_FOLDER, MeasuredRun, measure_all
 from gate.commands.timed_tape import Rows, summed
@@ -45,7 +46,8 @@ def run(job: TimedJob) -> Decision:
 
     Raises as `run_folder.claim`, before anything is removed, where the folder holds what is not this run's.
     """
-    run_folder.claim(job.out, run_folder.TIMED, resume=job.resume)
+    asked = asked_of(job)
+    goes_on = run_folder.claim(job.out, run_folder.TIMED, asked=asked, resume=job.resume)
     if job.resume:
         # What goes on is not judged yet, whatever it stumbles over; without --resume an earlier run is not ours.
         judged.clear(job.out)
@@ -53,7 +55,7 @@ def run(job: TimedJob) -> Decision:
         work=read_work(job.ledgers, job.limits, job.timed, base=job.base),
         policy=judge_files.read_policy(job.policy),
         waivers=judge_files.read_waivers(job.waivers),
-        today=begun.timed(job.out, resume=job.resume),
+        today=begun.timed(job.out, asked, goes_on=goes_on),
         given=given_of(job.ledgers, op_from=job.timed["op_from"]),
     )
     judged.clear(job.out)
@@ -65,6 +67,21 @@ def run(job: TimedJob) -> Decision:
     judged.write(decision, job.out)
     write_reports(job.out)
     return decision
+
+
+def asked_of(job: TimedJob) -> dict[str, Any]:
+    """What decides what is measured, by option. Raises WrongUsage for an arm that is none."""
+    names = ("candidate", "providers", "stages", "limit", "shard", "op_from", "simulate", "seed", "budget_us")
+    arms = parse_arms({**job.timed, "base": job.base})
+    return {
+        "the arms": {
+            side: [spec.python, *spec.path, *spec.ld, *map("=".join, spec.env)] for side, spec in arms.items()
+        },
+        "the commits": {side: str(spec.commit) for side, spec in arms.items()},
+        "--base": "given" if job.base is not None else "",
+        **begun.selection(ops=job.limits.ops, shapes=job.limits.shapes),
+        **{f"--{name.replace('_', '-')}": begun.text(job.timed[name]) for name in names},
+    }
 
 
 def decide(job: TimedJob, frame: Frame) -> Decision:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files, shard_plan
+from gate.commands.begun import file_hashes as file_hashes
 from gate.commands.replay import named_shapes, parse_arms
 from gate.commands.replay_inputs import Inputs, Selection, choose, split_list
 from gate.commands.run import Limits, narrowed, read_frozen, scope
@@ -143,9 +143,3 @@ def selected(shapes: Sequence[Shape], timed: Mapping[str, Any]) -> tuple[Shape, 
     if not kept:
         raise WrongUsage(Problem(what="no shape is of these stages", file="", fix="see 'gate ledger show'"))
     return tuple(kept)
-
-
-def file_hashes(root: Path) -> dict[str, str]:
-    """The SHA-256 of every ledger and matrix under `root`, by `<op>/<file>`."""
-    files = [path for name in (store.LEDGER_FILE, store.MATRIX_FILE) for path in judge_files.found(root, name)]
-    return {f"{path.parent.name}/{path.name}": hashlib.sha256(store.read_bytes(path)).hexdigest() for path in files}

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from gate import locks
 from gate.model.problem import Problem, UnusableInput
+from gate.replay import run_folder
+from gate.replay.journal_lines import JOURNAL as JOURNAL
+from gate.replay.journal_lines import read_lines as read_lines
+from gate.replay.journal_lines import sealed, whole_lines
 
-JOURNAL = "journal.jsonl"
 LOCK = ".lock"
-SEAL = b', "crc32": "'
 
 
 class Journal:
@@ -29,7 +30,7 @@ class Journal:
     def append(self, record: dict[str, Any]) -> None:
         """Writes one line and waits until it is on disk. Raises UnusableInput when it cannot be written, or the
         journal is closed; nothing of the line is left then, for another lane may still write the next."""
-        data = _sealed(json.dumps(record, sort_keys=True, allow_nan=False).encode())
+        data = sealed(json.dumps(record, sort_keys=True, allow_nan=False).encode())
         with self._writing, _told(self.folder / JOURNAL):
             before = os.fstat(self._handle).st_size
             try:
@@ -55,8 +56,7 @@ def open_journal(
     """Locks `folder` and opens its journal: the journal, the shapes already finished, and the header in force.
 
     `header["fingerprint"]` says what is being measured; an interrupted run goes on only with the same one. Raises
-    UnusableInput when another process holds the folder, when it holds a run and `resume` is not set, or when the run
-    in it measured something else.
+    UnusableInput when another process holds the folder, and as `run_folder.claim`.
     """
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,13 +65,10 @@ def open_journal(
     try:
         lines = read_lines(path)
         _undamaged(path)
-        if len(lines) == 1 and not resume:
-            # Nothing was measured yet, for instance because the GPU was taken: there is nothing to go on with.
-            lines = []
-        if lines and not resume:
-            raise _refuse(path, "already holds a run", "give --resume to go on with it, or another --out")
-        if lines and lines[0].get("fingerprint") != header["fingerprint"]:
-            raise _refuse(path, f"holds another run: {_difference(lines[0], header)}", "give another --out")
+        if not run_folder.claim(folder, run_folder.SESSION, asked=header["fingerprint"], resume=resume):
+            # Nothing was measured yet, for instance because the GPU was taken: only the same run goes on with that.
+            same = resume and lines[:1] and lines[0].get("fingerprint") == header["fingerprint"]
+            lines = lines if same else []
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except BaseException:
         os.close(lock)
@@ -112,43 +109,6 @@ def _undamaged(path: Path) -> None:
         raise _refuse(path, what, fix)
 
 
-def _sealed(data: bytes) -> bytes:
-    """The line of a record: a checksum is its last field, so that no changed digit goes unseen."""
-    return data[:-1] + SEAL + b'%08x"}\n' % crc32(data)
-
-
-def _as_written(raw: bytes, *, sealed: bool) -> bool:
-    """Whether a line is what was written; `sealed` that it must say so: lines of an earlier version do not."""
-    data, seal, rest = raw.rpartition(SEAL)
-    return rest == b'%08x"}\n' % crc32(data + b"}") if seal else not sealed
-
-
-def whole_lines(path: Path) -> Iterable[bytes]:
-    """The lines that end with a newline and are a JSON object as it was written, up to the first that is not."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    sealed = False
-    for raw in data.splitlines(keepends=True):
-        try:
-            record = json.loads(raw)
-        except (ValueError, RecursionError):
-            return
-        if not raw.endswith(b"\n") or not isinstance(record, dict) or not _as_written(raw, sealed=sealed):
-            return
-        sealed = sealed or SEAL in raw
-        yield raw
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The journal's records; what follows a torn line is not read."""
-    records: list[dict[str, Any]] = [json.loads(raw) for raw in whole_lines(path)]
-    for record in records:
-        record.pop("crc32", None)
-    return records
-
-
 def merged(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One record per shape, in order of appearance: the blocks of its process pairs one after another.
 
@@ -185,14 +145,6 @@ def _arm(parts: list[dict[str, Any]]) -> dict[str, Any]:
         "notes": list(dict.fromkeys(note for part in parts for note in part["notes"])),
         "gpu_us": sum(part["gpu_us"] for part in parts),
     }
-
-
-def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    before, after = old.get("fingerprint"), new["fingerprint"]
-    if not isinstance(before, dict):
-        return "its header is not one of this version"
-    names = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-    return f"{', '.join(names)} differ"
 
 
 def _refuse(path: Path, what: str, fix: str) -> UnusableInput:

@@ -112,7 +112,7 @@ def test_baselines_of_other_kernels_are_no_base(
     capsys.readouterr()
     assert run([*argv, "--resume"]) == 2
     assert "one side is FlyDSL's own kernels and the other is not" in told(capsys)[-1]
-    assert run([*argv, "--resume", "--base", str(tmp_path / "head")]) == 2
+    assert run([*argv, "--base", str(tmp_path / "head")]) == 2
     assert "no codegen_records.jsonl for gfx950" in told(capsys)[-1]
 
 

@@ -20,7 +20,7 @@ def test_a_finished_run_is_never_begun_anew_by_accident(slow: Path, ledgers: Pat
     assert code == 2 and "already holds a run; give --resume" in stderr
     assert (out / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
     code, stderr = rig.call([*rig.arguments(ledgers, out), "--resume"])
-    assert code == 2 and "holds another run: arms differ" in stderr
+    assert code == 2 and "holds another run: the arms (head) differ" in stderr
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
 def test_another_run_is_not_resumed(tmp_path: Path) -> None:
     fill(tmp_path, 1)
     other = {**HEADER, "fingerprint": {"ledger": "b", "seed": None}}
-    with pytest.raises(UnusableInput, match="holds another run: ledger differ"):
+    with pytest.raises(UnusableInput, match="holds another run: ledger was a there and is b here"):
         open_journal(tmp_path, header=other, resume=True)
 
 
