@@ -26,9 +26,11 @@ def _fresh() -> Iterator[None]:
     device_sim._CURRENT.clear()
 
 
-def run(adapter: Any, *, op: Op = sim_op.OP, copies: int = 4, laps: int = 2, **args: Any) -> list[str]:
+def run(
+    adapter: Any, *, op: Op = sim_op.OP, copies: int = 4, laps: int = 2, device: SimDevice | None = None, **args: Any
+) -> list[str]:
     """The codes of all findings, in the order in which a worker would report them."""
-    device = SimDevice(SimOptions(noise=0.0, l2=0.001))
+    device = device or SimDevice(SimOptions(noise=0.0, l2=0.001))
     case = Case(shape_id="s", op_type="sim", dtype="fp32", args={"M": 8, "N": 64, **args}, layout={})
     assert isinstance(adapter, ProviderAdapter)
     cell = Cell(device=device, adapter=adapter, op=op, case=case, seed=11)
@@ -90,6 +92,26 @@ def test_a_time_below_what_the_bytes_take_breaks_physics() -> None:
 
 def test_a_graph_that_disagrees_with_the_profiler_is_caught() -> None:
     assert run(sim_cheating.lying_graph) == ["profile_disagrees"]
+
+
+class Disturbed(SimDevice):
+    """The first so many profiled calls take half as long again."""
+
+    hits = 0
+
+    def profile(self, run: Any) -> tuple[KernelTime, ...]:
+        self.hits -= 1
+        return tuple(
+            KernelTime(name=one.name, us=one.us * (1.5 if self.hits >= 0 else 1)) for one in super().profile(run)
+        )
+
+
+@pytest.mark.parametrize(("hits", "codes"), [(0, []), (6, []), (7, ["profile_disagrees"])])
+def test_a_profiled_call_that_something_hit_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, hits: int, codes: list[str]
+) -> None:
+    monkeypatch.setattr(Disturbed, "hits", hits)
+    assert run(sim_kernels.good, device=Disturbed(SimOptions(noise=0.0, l2=0.001)), us=30.0) == codes
 
 
 def test_short_kernels_are_not_held_to_the_profiler() -> None:
