@@ -118,7 +118,7 @@ def turned(side: Side, rounds: int) -> float:
 
 def warm(pair: Pair, do: str, **more: Any) -> None:
     """As the engine does: until times agree, and a kernel that loads the whole GPU has done so for a while."""
-    warming = Warming()
+    warming = Warming(heavy=True)
     while not warming.settled:
         replies = {side.link.name: side.ask(do, **more) for side in pair.sides}
         warming.saw({name: (float(reply["t_us"]), 1e3 * float(reply["gpu_ms"])) for name, reply in replies.items()})
