@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1
 SHARED_SHARE = 0.3
 PAGE_BYTES = 4096
 # The part of the card that may stay with a worker who does not use it, over the lanes.
-IDLE_SHARE = 0.07
+IDLE_SHARE = 0.04
 
 
 class Worker:

@@ -75,17 +75,18 @@ def parts(commit: str) -> list[Part]:
     def whole(*more: str) -> tuple[str, ...]:
         return bench("full_gate", *more, "--keep", "{out}", *(("--commit", commit) if commit else ()))
 
-    two_baselines = ("--providers", "pytorch,pytorch_again", "--lanes", "8", "--budget-us", "1000")
+    quick = ("--lanes", "5", "--budget-us", "500", "--no-compare")
+    two_baselines = ("--providers", "pytorch,pytorch_again")
     return [
         Part(
             name="gate_800",
             seconds=540,
-            command=whole("--real", "--shapes", "800", *two_baselines, "--no-compare", "--seconds", "500"),
+            command=whole("--real", "--shapes", "800", *two_baselines, *quick, "--seconds", "530"),
         ),
         Part(
             name="gate_seeded",
             seconds=420,
-            command=whole("--seeded", "20", "--shapes", "60", "--no-compare", "--lanes", "6", "--seconds", "390"),
+            command=whole("--seeded", "20", "--shapes", "120", *quick, "--seconds", "390"),
         ),
         Part(
             name="engine_kills", seconds=420, command=bench("replay_kills", "--gpu", "--kills", "50", "--shapes", "5")
@@ -105,7 +106,7 @@ def parts(commit: str) -> list[Part]:
         Part(
             name="gate_real",
             seconds=590,
-            command=whole("--real", "--gpus", "all", "--lanes", "6", "--no-compare", "--seconds", "560"),
+            command=whole("--real", "--gpus", "all", *quick, "--seconds", "560"),
             alone=True,
         ),
         Part(name="all_gpus", seconds=110, command=bench("replay_gpus", "--shapes", "24"), alone=True),
