@@ -80,7 +80,7 @@ def parts(commit: str) -> list[Part]:
     return [
         Part(
             name="gate_800",
-            seconds=540,
+            seconds=560,
             command=whole("--real", "--shapes", "800", *two_baselines, *quick, "--seconds", "530"),
         ),
         Part(
