@@ -75,7 +75,7 @@ def decide(
     policy: Policy,
 ) -> Conclusion:
     """The outcome of a run. One confirmed regression blocks; anything unmeasured is never green."""
-    gaps = _gaps(cover, facts)
+    gaps = _gaps(cover, facts, some_new=any(finding.verdict == "new" for finding in findings))
     if any("awaits_confirmation" in finding.reasons for finding in findings):
         gaps.append("suspects_unconfirmed")
     gaps += [gap for gap in _op_gaps(findings, policy) if gap not in gaps]
@@ -92,7 +92,7 @@ def decide(
     )
 
 
-def _gaps(cover: Coverage, facts: Facts) -> list[str]:
+def _gaps(cover: Coverage, facts: Facts, *, some_new: bool) -> list[str]:
     gaps = []
     if facts.ledger_refused:
         gaps.append("ledger_refused")
@@ -103,12 +103,21 @@ def _gaps(cover: Coverage, facts: Facts) -> list[str]:
     if facts.cannot_fail:
         gaps.append("cannot_fail")
     if cover.measured == 0:
-        gaps.append("nothing_measured" if facts.head_empty else "first_run" if facts.base_empty else "nothing_compared")
+        gaps.append(_nothing(facts, some_new=some_new))
     elif cover.share < cover.required_share:
         gaps.append("coverage")
     if cover.measured and cover.conclusive_share < cover.required_conclusive_share:
         gaps.append("mostly_inconclusive")
     return gaps
+
+
+def _nothing(facts: Facts, *, some_new: bool) -> str:
+    """Why no row was compared. A baseline would help only rows that ran."""
+    if facts.head_empty:
+        return "nothing_measured"
+    if facts.base_empty:
+        return "first_run" if some_new else "nothing_ran"
+    return "nothing_compared"
 
 
 def _op_gaps(findings: Sequence[RowFinding], policy: Policy) -> list[str]:

@@ -189,7 +189,7 @@ def _decision(seen: WholeRun) -> Decision:
         headline=outcome.headline,
         reasons=outcome.reasons,
         summary=phrases.summary(outcome, counts, cover),
-        next_step=phrases.next_step(outcome, found),
+        next_step=phrases.next_step(outcome, found, whole.timed_instead(cells)),
         kind="codegen" if facts.codegen else "timing",
         counts=counts,
         coverage=cover,

@@ -9,22 +9,25 @@ from gate.analysis.decide import Conclusion
 from gate.analysis.looks import next_processes
 from gate.model.decision import Command, Coverage, RowFinding
 from gate.model.policy import Policy
-from gate.model.reasons import sentence
+from gate.model.reasons import SETTLED_BY, open_kind, sentence
+from gate.model.severity import severity
 
 MOST_SHAPES = 20
 CODE_SEVERITY = {"fail": 0, "warn": 1}
+# What a change of that severity comes to where it is all that there is to judge.
+UNJUDGED = {1: "; exit code 2, no verdict, is expected: alone, its change can be judged by a time only"}
 _NEXT: dict[str, str] = {
     "nothing_measured": "make the head run produce results, then judge again",
+    "nothing_ran": "see why each row did not run, and choose what this candidate serves or mend it, then run it again",
     "first_run": "record a baseline on the base commit, then judge again",
     "nothing_compared": "measure base and head on one stack, then judge again",
     "coverage": "measure or repair the rows that were not compared, then judge again",
     "refused_rows": "correct the refused rows named under problems, then judge again",
-    "suspects_unconfirmed": "measure the suspects again with the command below, then judge with --confirm",
+    "suspects_unconfirmed": SETTLED_BY["suspect"],
     "mostly_new": "record the baseline of the new rows on the base commit, then judge again",
     "ledger_refused": "restore the files named under problems, or freeze them again on purpose, then judge again",
     "mixed_kinds": "judge times against times and machine code against machine code",
     "cannot_fail": "raise screen.looks in the policy, then measure again",
-    "mostly_inconclusive": "measure more blocks in one session, then judge again",
     "confirmed_regression": "profile the worst row, or waive it with a reason and an expiry",
     "newly_failed": "repair the rows that fail",
     "newly_incorrect": "repair the rows that are wrong",
@@ -54,8 +57,13 @@ def _capital(outcome: Conclusion) -> str:
     return text[:1].upper() + text[1:]
 
 
-def next_step(outcome: Conclusion, findings: Sequence[RowFinding] = ()) -> str:
-    """What to do, from the first reason that has an answer."""
+def next_step(outcome: Conclusion, findings: Sequence[RowFinding] = (), others: Sequence[str] = ()) -> str:
+    """What to do, from the first reason that has an answer.
+
+    `others` are the providers that both sides have times of, where neither has any of the candidate.
+    """
+    if others and outcome.reasons[:1] in (("nothing_compared",), ("nothing_ran",)):
+        return f"nothing was measured of the candidate; both sides timed {', '.join(others)}: name one as --candidate"
     if outcome.reasons[:1] == ("confirmed_regression",) and not any(f.ratio is not None for f in findings):
         return (
             "see in the page of the worst kernel what changed, and mend it; a waiver needs a time, so measure on a GPU"
@@ -66,7 +74,14 @@ def next_step(outcome: Conclusion, findings: Sequence[RowFinding] = ()) -> str:
         return _NEXT["no_time_measured"]
     if outcome.reasons == ("no_time_measured",) and not any(map(_code_changed, findings)):
         return "nothing to do; the machine code is the baseline's, byte for byte"
-    return next((_NEXT[code] for code in outcome.reasons if code in _NEXT), "nothing to do")
+    steps = {**_NEXT, "mostly_inconclusive": _settling(findings)}
+    return next((steps[code] for code in outcome.reasons if code in steps), "nothing to do")
+
+
+def _settling(findings: Sequence[RowFinding]) -> str:
+    """What settles most of the open rows."""
+    kinds = [open_kind(finding.reasons) for finding in findings if finding.verdict == "inconclusive"]
+    return SETTLED_BY[max(SETTLED_BY, key=kinds.count)]
 
 
 def _code_changed(finding: RowFinding) -> bool:
@@ -83,29 +98,30 @@ def commands(findings: Sequence[RowFinding], policy: Policy, *, confirmed: int) 
 
 def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
     """Compile the worst kernel again, and show it beside the baseline's."""
-    rows_of: dict[tuple[int, str], list[RowFinding]] = {}
+    rows_of: dict[tuple[int, tuple[int, ...], str], list[RowFinding]] = {}
     for finding in findings:
         if finding.code is not None and finding.code.verdict in CODE_SEVERITY:
-            kernel = CODE_SEVERITY[finding.code.verdict], finding.code.compile_key
+            code = finding.code
+            kernel = CODE_SEVERITY[code.verdict], severity(code), code.compile_key
             rows_of.setdefault(kernel, []).append(finding)
     if not rows_of:
         return ()
-    # As in the texts: of the worst verdict the kernel that most rows run.
-    kernel = min(rows_of, key=lambda one: (one[0], -len(rows_of[one]), one[1]))
+    # As in the texts: of the worst verdict the worst change, then the kernel that most rows run.
+    kernel = min(rows_of, key=lambda one: (*one[:2], -len(rows_of[one]), one[2]))
     worst = min(rows_of[kernel], key=lambda f: f.shape_id)
     again = ["gate", "run", "--op", worst.op_type, "--shape", worst.shape_id, "--out", "gate-again"]
     show = [
         "gate",
         "codegen",
         "show",
-        kernel[1],
+        kernel[2],
         "--base",
         "frozen_ledgers",
         "--head",
         "gate-again/results",
     ]
     return (
-        Command(what="compile the worst kernel again", line=shlex.join(again)),
+        Command(what=f"compile the worst kernel again{UNJUDGED.get(kernel[0], '')}", line=shlex.join(again)),
         Command(what="then see it beside the baseline's", line=shlex.join(show)),
     )
 

@@ -66,6 +66,15 @@ def methods(cells: Sequence[Cell]) -> frozenset[str | None]:
     )
 
 
+def timed_instead(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """The baselines that both runs have times of, where neither tried the candidate on any shape."""
+    if any(arm.state not in ("absent", "off") for cell in cells for arm in (cell.base_arm, cell.head_arm)):
+        return ()
+    return tuple(
+        sorted({name for cell in cells for name in cell.rivals if cell.base[name].timed and cell.head[name].timed})
+    )
+
+
 def counts(found: Sequence[RowFinding]) -> dict[str, int]:
     """How many rows have each verdict, and `total`."""
     told = Counter(finding.verdict for finding in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 SENTENCES: dict[str, str] = {
     # of a row
     "slower": "slower than the base, and by more than noise explains",
@@ -82,6 +84,7 @@ SENTENCES: dict[str, str] = {
     # of a run
     "confirmed_regression": "at least one row got slower beyond its ceiling",
     "nothing_measured": "nothing was measured",
+    "nothing_ran": "no row of the head ran; each has its reason",
     "nothing_compared": "no row could be compared with the base",
     "no_kernel_changed": "no file was changed that a kernel could see",
     "run_unfinished": "the run that measured did not end well",
@@ -108,6 +111,24 @@ SENTENCES: dict[str, str] = {
     "no_standing": "the pinned baselines gave nothing to stand against",
     "baseline_absent": "a pinned baseline was not measured",
 }
+# Of a comparison of stored summaries, however they came about.
+STORED = frozenset({"summaries_only", "separate_sessions", "too_few_blocks"})
+SETTLED_BY = {
+    "suspect": "measure the suspects again with the command below, then judge with --confirm",
+    "stored": "measure base and head in one session (gate run --replay), or give the rows of both one session_id and "
+    "blocks_us, then judge again",
+    "floor": "kernels as short as an empty launch show nothing: compare their machine code with gate run",
+    "blocks": "measure more blocks in one session, then judge again",
+}
+
+
+def open_kind(reasons: Collection[str]) -> str:
+    """The key of `SETTLED_BY` for a row that was compared and is open, by its reason codes."""
+    if "awaits_confirmation" in reasons:
+        return "suspect"
+    if not STORED.isdisjoint(reasons):
+        return "stored"
+    return "floor" if "floor_limited" in reasons else "blocks"
 
 
 def sentence(code: str) -> str:

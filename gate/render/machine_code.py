@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gate.model.decision import CodeEvidence, Decision, RowFinding
+from gate.model.severity import severity
 from gate.render import words
 from gate.render.escape import Safe, code, escape, joined, say
 
 KEY_LIMIT = 120
 OPEN = ("fail", "missing", "still_failing", "warn", "fixed", "new")
 WORSE = frozenset({"fail", "missing", "still_failing"})
+RATED = WORSE | {"warn"}
 _RANK = {verdict: rank for rank, verdict in enumerate(words.CODE_WORDS)}
 
 
@@ -48,13 +50,20 @@ class Line:
 
 
 def kernels(decision: Decision) -> list[Kernel]:
-    """The compile keys of the run, worst first, then by number of shapes, then by key."""
+    """The compile keys of the run, worst verdict and change first, then by number of shapes, then by key."""
     groups: dict[str, list[RowFinding]] = {}
     for row in decision.rows:
         if row.code is not None:
             groups.setdefault(row.code.compile_key, []).append(row)
     found = [Kernel(evidence=rows[0].code, rows=tuple(rows)) for rows in groups.values() if rows[0].code is not None]
-    return sorted(found, key=lambda kernel: (_rank(kernel), -len(kernel.rows), kernel.evidence.compile_key))
+    return sorted(
+        found, key=lambda kernel: (_rank(kernel), _severity(kernel), -len(kernel.rows), kernel.evidence.compile_key)
+    )
+
+
+def _severity(kernel: Kernel) -> tuple[int, ...]:
+    """Of a change that crosses no limit nothing is bad."""
+    return severity(kernel.evidence) if kernel.evidence.verdict in RATED else ()
 
 
 def _rank(kernel: Kernel) -> int:

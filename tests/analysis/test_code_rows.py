@@ -112,3 +112,18 @@ def test_the_command_compiles_the_kernel_that_the_texts_call_worst() -> None:
     assert min(shape.shape_id for shape in others) in again.line
     assert " z " in show.line
     assert "page of the worst kernel" in decision.next_step
+
+
+def test_what_spills_is_worse_than_what_loses_waves_in_more_rows() -> None:
+    first, *others = LEDGER.shapes
+    spills, slower = (msgspec.structs.replace(SIDE, waves_per_simd=4, spills=n) for n in (234, 0))
+    one = CodeEvidence(compile_key="z", verdict="fail", findings=("spills",), base=SIDE, head=spills)
+    three = CodeEvidence(compile_key="a", verdict="fail", findings=("a wave is lost",), base=SIDE, head=slower)
+    evidence = {first.shape_id: one, **{shape.shape_id: three for shape in others}}
+    decision = build.decide(LEDGER, run(), run(), code=evidence)
+    assert machine_code.kernels(decision)[0].evidence.compile_key == "z"
+    again, show = decision.commands
+    assert first.shape_id in again.line and " z " in show.line
+    gone = {**evidence, others[0].shape_id: CodeEvidence(compile_key="g", verdict="fail", base=SIDE)}
+    found = machine_code.kernels(build.decide(LEDGER, run(), run(), code=gone))
+    assert [kernel.evidence.compile_key for kernel in found] == ["g", "z", "a"]
