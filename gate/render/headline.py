@@ -5,13 +5,15 @@ from __future__ import annotations
 from gate.model.decision import Decision, RowFinding
 from gate.model.reasons import SENTENCES, sentence
 from gate.model.status import CommitStatus
-from gate.render import machine_code, rows, sections, words
+from gate.render import machine_code, rows, sections, undecided, words
 from gate.render.escape import Safe, escape, joined, say, visible
 
 DESCRIPTION_LIMIT = 140
 STATES = {"pass": "success", "block": "failure", "no_verdict": "error"}
 _GEOMEAN_WORD = "of the best baseline"
 _NAME_LIMITS = (70, 40)
+# A growth that reads as more than nothing.
+LEAST_TOLD = 0.0005
 
 
 def title(decision: Decision) -> Safe:
@@ -99,7 +101,7 @@ def _kernel_tally(decision: Decision) -> str:
 
 def _worst_row(decision: Decision) -> Safe | None:
     if decision.gate == "no_verdict" and (why := sections.reasons_not_judged(decision)):
-        return say("Why: {why}.", why=why[0])
+        return joined(" ", [say("Why: {why}.", why=why[0]), *_most_open(decision)])
     row = rows.worst(decision)
     if decision.gate == "no_verdict" and (row is None or row.verdict not in rows.WORSE):
         return _first_problem(decision)
@@ -109,6 +111,15 @@ def _worst_row(decision: Decision) -> Safe | None:
         far = say("{shape} ({place}) {x}", shape=words.label(row), place=words.place(row), x=rows.standing(row))
         return say("Lowest against the best baseline: {far}.", far=far)
     return say("Worst: {shape} ({place}) {case}.", shape=words.label(row), place=words.place(row), case=_case(row))
+
+
+def _most_open(decision: Decision) -> list[Safe]:
+    """The open row whose time grew most, where any did."""
+    grown = [row for row in undecided.left_open(decision) if (row.ratio or 0.0) > 1 + LEAST_TOLD]
+    if not grown:
+        return []
+    shape, place = words.label(grown[0]), words.place(grown[0])
+    return [say("Largest: {shape} ({place}) {case}.", shape=shape, place=place, case=_case(grown[0]))]
 
 
 def _first_problem(decision: Decision) -> Safe | None:
@@ -182,7 +193,7 @@ def counts(decision: Decision) -> Safe:
         return rows.counts(decision)
     found = machine_code.kernels(decision)
     compared = sum(len(kernel.rows) for kernel in found)
-    bare = len(rows.unjudged(decision))
+    bare = len(undecided.not_compared(decision))
     parts = [machine_code.counts(found, rows=compared)]
     if bare:
         parts.append(say("{n} without machine code", n=words.count(bare, "row")))

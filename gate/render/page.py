@@ -11,7 +11,7 @@ import jinja2
 
 from gate.model.codegen import CODEGEN_DISCLAIMER
 from gate.model.decision import Decision
-from gate.render import headline, machine_code, rows, sections, words
+from gate.render import headline, machine_code, rows, sections, undecided, words
 from gate.render.escape import Safe, escape
 from gate.resources import templates_dir
 
@@ -78,7 +78,8 @@ def fitted(
 
 
 def _long(decision: Decision) -> int:
-    return max(len(rows.changed(decision)), len(rows.unjudged(decision)), len(machine_code.kernels(decision)))
+    lists = (rows.changed(decision), undecided.not_compared(decision), undecided.left_open(decision))
+    return max(*map(len, lists), len(machine_code.kernels(decision)))
 
 
 def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
@@ -95,10 +96,13 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "counts": headline.counts(decision),
         "coverage": sections.coverage(decision),
         "notes": [*sections.notes(decision), *sections.shared(changed)],
-        "not_judged": sections.reasons_not_judged(decision),
+        "not_compared": sections.reasons_not_compared(decision),
         "changed": rows.lines(changed, cap=cap),
-        "unjudged": rows.lines(rows.unjudged(decision), cap=cap),
+        "left_open": rows.lines(undecided.left_open(decision), cap=cap),
+        "settled": Safe(undecided.settled(decision)),
+        "unjudged": rows.lines(undecided.not_compared(decision), cap=cap),
         "behind": rows.listing(rows.behind(decision), rows.line, cap=behind),
+        "doubtful": rows.listing(rows.doubtful(decision), rows.line, cap=behind),
         "standings": rows.listing(decision.standings, sections.group, cap=cap),
         "geomean": sections.geomean(decision),
         "environment": rows.listing(sections.environment(decision), lambda field: field, cap=cap),

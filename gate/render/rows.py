@@ -103,19 +103,26 @@ def changed(decision: Decision) -> list[RowFinding]:
     return ordered(row for row in decision.rows if row.verdict in OPEN)
 
 
-def unjudged(decision: Decision) -> list[RowFinding]:
-    """The rows without a comparison: apart from unchanged ones, which were compared."""
-    if decision.kind == "codegen":
-        return ordered(row for row in decision.rows if row.code is None)
-    return ordered(row for row in decision.rows if row.verdict in UNJUDGED)
-
-
 def behind(decision: Decision) -> list[RowFinding]:
-    """The rows classified as behind the best baseline, furthest first."""
+    """The rows that are behind the best baseline beyond what counts as level, furthest first."""
+    return [row for row in _classified(decision) if _shows_behind(row)]
+
+
+def doubtful(decision: Decision) -> list[RowFinding]:
+    """The rows that look level with the best baseline or ahead of it, and whose comparison is in doubt."""
+    return [row for row in _classified(decision) if not _shows_behind(row)]
+
+
+def _classified(decision: Decision) -> list[RowFinding]:
     rows = [
         row for row in decision.rows if words.finite(row.speedup_vs_best) and row.classification not in (None, "ok")
     ]
     return sorted(rows, key=lambda row: (row.speedup_vs_best or 0.0, row.shape_id, row.provider))
+
+
+def _shows_behind(row: RowFinding) -> bool:
+    """Whether the speedup that is shown is below 1."""
+    return round(row.speedup_vs_best or 0.0, 2) < 1
 
 
 def ordered(rows: Iterable[RowFinding]) -> list[RowFinding]:
@@ -212,17 +219,3 @@ def counts(decision: Decision) -> Safe:
     parts = [Safe(f"{number:,} {word}") for number, word in told if number]
     total = words.count(decision.counts.get("total", len(decision.rows)), "row")
     return say("{total}: {parts}", total=total, parts=joined(", ", parts)) if parts else total
-
-
-def unjudged_by_code(decision: Decision) -> list[tuple[str, int]]:
-    """The first reason codes of the rows without a comparison, most frequent first, with the number of rows."""
-    tally: dict[str, int] = {}
-    for row in unjudged(decision):
-        for code in row.reasons[:1] or ("no reason given",):
-            tally[code] = tally.get(code, 0) + 1
-    return sorted(tally.items(), key=lambda item: (-item[1], item[0]))
-
-
-def why_unjudged(decision: Decision) -> list[tuple[Safe, int]]:
-    """As `unjudged_by_code`, in sentences."""
-    return [(words.reason(code), n) for code, n in unjudged_by_code(decision)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gate.model.decision import Command, ControlMovement, Decision, RowFinding, Standing
-from gate.render import rows, words
+from gate.render import rows, undecided, words
 from gate.render.escape import Safe, code, escape, fenced, joined, say
 
 LONGEST_COMMAND = 600
@@ -196,8 +196,16 @@ def coverage(decision: Decision) -> Safe:
 
 def reasons_not_judged(decision: Decision) -> list[Safe]:
     """`7 rows: base and head ran on different GPUs or stacks`, most frequent first."""
-    found = rows.why_unjudged(decision)[:5]
-    return [say("{n}: {why}", n=words.count(n, "row"), why=why) for why, n in found]
+    return _told(undecided.why(decision))
+
+
+def reasons_not_compared(decision: Decision) -> list[Safe]:
+    """As `reasons_not_judged`, of the rows without a comparison."""
+    return _told(undecided.why_not_compared(decision))
+
+
+def _told(found: Sequence[tuple[Safe, int]]) -> list[Safe]:
+    return [say("{n}: {why}", n=words.count(n, "row"), why=why) for why, n in found[:5]]
 
 
 def command(item: Command) -> tuple[Safe, Safe]:

@@ -10,13 +10,14 @@ from rich.text import Text
 from gate.model.decision import CodeEvidence, CodeSide, Decision, RowFinding
 from gate.model.reasons import sentence
 from gate.model.text import one_line
-from gate.render import machine_code, rows, words
+from gate.render import machine_code, rows, undecided, words
 
 STYLE = {"pass": "bold green", "block": "bold red", "no_verdict": "bold yellow"}
 STYLE_OF = {"fail": "red", "missing": "red", "still_failing": "red", "warn": "yellow"}
 FIELDS = {"VGPR": "vgpr", "instructions": "instructions", "waves": "waves_per_simd", "spills": "spills"}
 MOST_ROWS = 20
 MOST_COMMANDS = 3
+LONGEST_WHY = 200
 
 
 def show(decision: Decision, console: Console) -> None:
@@ -30,8 +31,10 @@ def show(decision: Decision, console: Console) -> None:
         _print_code(machine_code.kernels(decision), console)
     else:
         _print_times(rows.changed(decision), console)
-    for code, n in rows.unjudged_by_code(decision)[:MOST_ROWS]:
-        console.print(Text(f"not judged: {words.count(n, 'row')}, {one_line(sentence(code))}"))
+        _print_open(decision, console)
+    for code, n, detail in undecided.with_detail(decision)[:MOST_ROWS]:
+        more = f": {_short(detail)}" if detail else ""
+        console.print(Text(f"not judged: {words.count(n, 'row')}, {one_line(sentence(code))}{more}"))
     for problem in decision.problems[:MOST_ROWS]:
         console.print(Text(f"problem: {one_line(problem)}", "yellow"))
     _print_rest(len(decision.problems) - MOST_ROWS, console, what="problems")
@@ -39,13 +42,35 @@ def show(decision: Decision, console: Console) -> None:
         console.print(Text(f"{one_line(command.what)}:\n    {one_line(command.line)}"))
 
 
-def _print_times(changed: Sequence[RowFinding], console: Console) -> None:
-    """One line per changed row, worst first."""
-    for row in changed[:MOST_ROWS]:
+def _print_times(found: Sequence[RowFinding], console: Console) -> None:
+    """One line per row, worst first; a second one says why, where there is no change of time to read."""
+    for row in found[:MOST_ROWS]:
         place = one_line(f"{words.label_text(row)} ({row.model}, {row.stage})")
         style = "red" if row.verdict in rows.WORSE else ""
         console.print(Text(f"  {row.verdict:<15} {_change(row):<24} {place}", style))
-    _print_rest(len(changed) - MOST_ROWS, console, what="rows")
+        if row.ratio is None and (why := _why(row)):
+            console.print(Text(f"          {why}"))
+    _print_rest(len(found) - MOST_ROWS, console, what="rows")
+
+
+def _print_open(decision: Decision, console: Console) -> None:
+    """The rows that were compared and are open, worst first, and what would settle them."""
+    found = undecided.left_open(decision)
+    if found:
+        console.print(Text("compared, and neither slower nor not slower:"))
+        _print_times(found, console)
+        console.print(Text(f"to settle them: {undecided.settled(decision)}"))
+
+
+def _why(row: RowFinding) -> str:
+    """What the reasons of a row say beyond its verdict, and its detail."""
+    told = [sentence(code) for code in row.reasons if not words.said_by_verdict(code)]
+    return _short("; ".join(dict.fromkeys([*told, *([row.detail] if row.detail else [])])))
+
+
+def _short(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= LONGEST_WHY else f"{line[:LONGEST_WHY]}..."
 
 
 def _print_code(found: list[machine_code.Kernel], console: Console) -> None:
@@ -84,7 +109,8 @@ def _change(row: RowFinding) -> str:
     if row.ratio is None:
         return ""
     sides = [f"{side:.2f}" if side is not None else "-" for side in (row.base_us, row.head_us)]
-    return f"{' -> '.join(sides)} us  {words.change(row.ratio)}"
+    open_to = f" (from {words.percent(row.mde)} it would show)" if row.verdict == "inconclusive" and row.mde else ""
+    return f"{' -> '.join(sides)} us  {words.change(row.ratio)}{open_to}"
 
 
 def _pair(base: CodeSide | None, head: CodeSide | None, field: str) -> str:
