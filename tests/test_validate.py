@@ -203,5 +203,5 @@ def test_a_row_of_regressions_is_checked(tmp_path, capsys):
     known = {"op_type": "gemm", "model": "m", "stage": "decode", "dtype": "bf16", "args": {}}
     row = {"shape_id": "sha1:0123456789abcdef", "provider": "flydsl", "verdict": "unchanged", "reasons": [], **known}
     (tmp_path / "good").write_text(lines(row))
-    assert run(capsys, tmp_path / "good")[:2] == (0, [f"{tmp_path}/good: regressions, 1 records, valid"])
+    assert run(capsys, tmp_path / "good")[:2] == (0, [f"{tmp_path}/good: regressions, 1 record, valid"])
     assert one_fault(tmp_path, capsys, lines({**row, "verdict": "nicer"})).startswith(":1: verdict: 'nicer' is not")

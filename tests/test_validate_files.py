@@ -30,7 +30,7 @@ def test_valid_files_pass(tmp_path, capsys):
     assert [line.split(": ", 1)[1] for line in out] == [
         "shape_ledger, 2 records, valid",
         "benchmark_results, 2 records, valid",
-        "baseline_matrix, 1 records, valid",
+        "baseline_matrix, 1 record, valid",
     ]
 
 

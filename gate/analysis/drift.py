@@ -22,6 +22,7 @@ from gate.model.matrix import Matrix
 from gate.model.outcome import MeasuredResults, Results
 from gate.model.policy import Policy
 from gate.model.policy_noise import Floor
+from gate.model.text import counted
 
 FEWEST_ROWS = 2
 # What must be equal. Drivers and toolkits change between releases: they move the controls as well, and a control whose
@@ -104,7 +105,7 @@ def _pair(cell: Cell) -> tuple[float, float] | None:
 def _why_none(cells: list[Cell]) -> str:
     both = sum(cell.base_arm.timed and cell.head_arm.timed for cell in cells)
     if both:
-        return f"{both} rows were measured in both, none in the same way on the same kind of GPU"
+        return f"{counted(both, 'row was', 'rows were')} measured in both, none in the same way on the same kind of GPU"
     return "no row was measured in both"
 
 

@@ -10,6 +10,7 @@ from gate.analysis.controls import Controls
 from gate.model.ledger import Ledger
 from gate.model.policy import Policy
 from gate.model.problem import Problem
+from gate.model.text import counted
 from gate.model.waiver import Waiver
 
 MOST_PROBLEMS = 200
@@ -65,7 +66,7 @@ def _listed(side: str, problems: Sequence[Problem]) -> list[str]:
         for problem in problems[:MOST_PROBLEMS]
     ]
     more = len(problems) - len(lines)
-    return [*lines, f"{side}: {more} more problems"] if more > 0 else lines
+    return [*lines, f"{side}: {counted(more, 'more problem')}"] if more > 0 else lines
 
 
 def _strangers(side: str, book: Book, wanted: set[str]) -> list[str]:
@@ -73,4 +74,4 @@ def _strangers(side: str, book: Book, wanted: set[str]) -> list[str]:
     strange = sorted(set().union(*(of_provider.keys() - wanted for of_provider in book.rows.values())))
     if not strange:
         return []
-    return [f"{side}: rows of {len(strange)} shapes that the ledger does not hold, such as {strange[0]}"]
+    return [f"{side}: rows of {counted(len(strange), 'shape')} that the ledger does not hold, such as {strange[0]}"]

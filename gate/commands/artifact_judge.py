@@ -24,6 +24,7 @@ from gate.model.matrix import Matrix
 from gate.model.outcome import Outcome, Results
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
+from gate.model.text import counted
 
 NO_KERNEL_CHANGED = "no_kernel_changed"
 
@@ -140,7 +141,8 @@ def uncontradicted(timing: Decision) -> Decision:
     odd = [row for row in odd if row.verdict in ("unchanged", "improved", "inconclusive")]
     if not odd or timing.gate != "pass":
         return timing
-    what = f"{len(odd)} rows were timed although their kernels no longer compile, such as {odd[0].shape_id}"
+    one, many = "row was timed whose kernel no longer compiles", "rows were timed whose kernels no longer compile"
+    what = f"{counted(len(odd), one, many)}, such as {odd[0].shape_id}"
     next_step = "find out why compiling and measuring do not see the same kernels"
     return judged.withheld(timing, "no_longer_compiles", problems=[what], next_step=next_step)
 

@@ -18,6 +18,7 @@ from gate.ledgers.baselines import CodeOffer, Right, of_code
 from gate.ledgers.freeze import sha256
 from gate.model.codegen import CodegenRecord
 from gate.model.problem import Problem, UnusableInput
+from gate.model.text import counted
 
 
 def promote(
@@ -65,7 +66,8 @@ def offers(source: Path, ops: Mapping[str, Op], *, commit: str) -> list[CodeOffe
     for record in records.values():
         by_op.setdefault(record.op_type, []).append(record)
     for name in sorted(by_op.keys() - ops.keys()):
-        click.echo(f"{name}: no frozen ledger, so its {len(by_op[name])} records are not stored", err=True)
+        left = counted(len(by_op[name]), "record is", "records are")
+        click.echo(f"{name}: no frozen ledger, so {left} not stored", err=True)
     found = []
     for name in sorted(by_op.keys() & ops.keys()):
         op = ops[name]

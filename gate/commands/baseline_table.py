@@ -17,6 +17,7 @@ from gate.commands.baseline_files import FILES, Place
 from gate.ledgers.freeze import sha256
 from gate.ledgers.ratios import Ratio
 from gate.model.codegen import CodegenRecord
+from gate.model.text import counted
 
 WIDTH = 200
 MOST_ROWS = 20
@@ -152,7 +153,7 @@ def comparison(found: Sequence[Ratio]) -> str:
     ]
     compared = [one.ratio for one in found if one.ratio is not None]
     slower, faster = sum(ratio > 1 for ratio in compared), sum(ratio < 1 for ratio in compared)
-    counts = f"{len(found)} rows: {len(compared)} compared, {slower} slower, {faster} faster in the second"
+    counts = f"{counted(len(found), 'row')}: {len(compared)} compared, {slower} slower, {faster} faster in the second"
     table = _table(("shape_id", "op", "provider", "first us", "second us", "second / first"), lines)
     return f"{table}\n{counts}" if found else "nothing to compare"
 

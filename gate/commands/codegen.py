@@ -32,6 +32,7 @@ from gate.commands.codegen_inputs import (
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 
 PLAN_FILE = "codegen_plan.jsonl"
@@ -163,7 +164,8 @@ def tell_recorded(records: list[CodegenRecord], work: machine_code.Plan, *, shap
     counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items())) or "none"
     origin = f" ({len(records) - standing} of the ledgers, {standing} that stand for their op)" if standing else ""
     click.echo(
-        f"{shapes} shapes, {len(records)} compile keys{origin}: {counts}; {len(work.refused)} shapes have no code",
+        f"{counted(shapes, 'shape')}, {counted(len(records), 'compile key')}{origin}: {counts}; "
+        f"{counted(len(work.refused), 'shape has', 'shapes have')} no code",
         err=True,
     )
     reasons = Counter(f"{refused.op_type} {refused.dtype}: {refused.reason}" for refused in work.refused.values())
@@ -213,7 +215,7 @@ def tell_changes(changes: Sequence[CodegenChange]) -> None:
     if len(families) > 1:
         for family, part in sorted(families.items()):
             click.echo(f"{family}: {_counts(part)}")
-    click.echo(f"{len(changes)} kernels: {_counts(changes)}" if changes else "nothing to compare")
+    click.echo(f"{counted(len(changes), 'kernel')}: {_counts(changes)}" if changes else "nothing to compare")
     click.echo(CODEGEN_DISCLAIMER)
 
 

@@ -15,6 +15,7 @@ from gate.codegen.triage import Triage, triage
 from gate.commands.amounts import Amount
 from gate.commands.codegen_inputs import FILE, FOLDER, codegen_policy, comparable, read_records, thresholds
 from gate.model.problem import Problem, UnusableInput
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 
 TRIAGE_FILE = "triage.jsonl"
@@ -75,4 +76,5 @@ def tell(found: tuple[Triage, ...], seconds: float | None, *, as_json: bool) -> 
     spared = (
         f", {counts['skip'] * seconds / 60:.0f} of {len(found) * seconds / 60:.0f} GPU minutes saved" if seconds else ""
     )
-    click.echo(f"{len(found)} shapes: {counts['run']} run, {counts['sample']} sample, {counts['skip']} skip{spared}")
+    shapes = counted(len(found), "shape")
+    click.echo(f"{shapes}: {counts['run']} run, {counts['sample']} sample, {counts['skip']} skip{spared}")

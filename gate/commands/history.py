@@ -16,6 +16,7 @@ from gate.commands.telling import say, say_json, tell
 from gate.history import files
 from gate.model.history import Wanted
 from gate.model.problem import Exit, Problem, WrongUsage
+from gate.model.text import counted
 
 INPUT = click.Path(path_type=Path)
 MOMENT = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"])
@@ -72,7 +73,8 @@ def add(
                 say(f"{outcome.source}: in the history already, as {outcome.added.run.name}")
             elif outcome.added is not None:
                 added, rows = added + 1, rows + outcome.added.run.rows
-    say(f"{store}: {added} of {len(runs)} runs added, {rows} rows" + (f"; {failed} refused" if failed else ""))
+    refused = f"; {failed} refused" if failed else ""
+    say(f"{store}: {added} of {counted(len(runs), 'run')} added, {counted(rows, 'row')}{refused}")
     return Exit.NO_VERDICT if failed else Exit.PASS
 
 
@@ -111,7 +113,7 @@ def export(store: Path, wanted: Wanted, side: str, kind: str | None, out: Path) 
         raise WrongUsage(Problem(what=f"no format {kind!r}", file=str(out), fix="give --format csv or jsonl"))
     chosen = replace(wanted, side=None if side == "all" else side)
     rows, found = query.asked(listing(store), lambda reader, _: query.export(reader, chosen, path=out, kind=kind))
-    say(f"{out}: {rows} rows")
+    say(f"{out}: {counted(rows, 'row')}")
     return broken(found)
 
 
@@ -124,7 +126,7 @@ def compact(store: Path, least: int) -> int:
 
     found = listing(store)
     for one in made(store, least=least):
-        say(f"{one.file}: {one.rows} rows of {one.runs} runs, from {one.files} files")
+        say(f"{one.file}: {counted(one.rows, 'row')} of {counted(one.runs, 'run')}, from {counted(one.files, 'file')}")
     return broken(found)
 
 

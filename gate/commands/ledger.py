@@ -28,6 +28,7 @@ from gate.ledgers.facts import packaged_models
 from gate.ledgers.upsert import digest
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import check as check_contract
 from gate.store import LEDGER_FILE, MATRIX_FILE, read_document, stream_lines
@@ -73,7 +74,7 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
     for op in wanted:
         shapes = frozen_shapes(op)
         write_frozen(root / op, shapes=shapes, matrix=matrices.matrix_yaml(op))
-        say(f"{op}: {len(shapes)} shapes")
+        say(f"{op}: {counted(len(shapes), 'shape')}")
     return Exit.PASS
 
 
@@ -87,7 +88,7 @@ def freeze_folders(folders: tuple[Path, ...]) -> int:
         if bad:
             raise UnusableInput(*bad)
         lock = write_frozen(folder, shapes=None, matrix=None)
-        say(f"{folder}: {len(lock.files)} files locked")
+        say(f"{folder}: {counted(len(lock.files), 'file')} locked")
     return Exit.PASS
 
 
@@ -110,7 +111,7 @@ def check(folders: tuple[Path, ...]) -> int:
             *baseline_problems(folder),
         ]
         problems += found
-        verdict = "as frozen" if not found else f"{len(found)} problem{'' if len(found) == 1 else 's'}"
+        verdict = "as frozen" if not found else counted(len(found), "problem")
         say(f"{folder}: {verdict}{_repeated(seen)}")
     for problem in problems:
         tell(problem)
@@ -142,7 +143,7 @@ def _ledger_problems(folder: Path, seen: Counter[bytes]) -> list[Problem]:
 
 def _repeated(seen: Counter[bytes]) -> str:
     again = sum(1 for count in seen.values() if count > 1)
-    return f", {again} shapes under several ids" if again else ""
+    return f", {counted(again, 'shape')} under several ids" if again else ""
 
 
 @command.command("show")

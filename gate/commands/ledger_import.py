@@ -24,6 +24,7 @@ from gate.ledgers import aiter_model_shapes, documents, manual, recipe, syntheti
 from gate.ledgers.draft import Draft
 from gate.ledgers.ops import DERIVE, usual_dtype
 from gate.model.problem import Problem, WrongUsage
+from gate.model.text import counted
 from gate.store import read_bytes, read_document
 
 
@@ -76,7 +77,7 @@ def aiter_verb(
                 counts[name] = counts.get(name, 0) + count
     for name, count in sorted(counts.items()):
         if not kernels or name in kernels:
-            say(f"{name}: {count} shapes as {aiter_model_shapes.KERNELS[name].op}")
+            say(f"{name}: {counted(count, 'shape')} as {aiter_model_shapes.KERNELS[name].op}")
     put(drafts, kinds=frozenset({aiter_model_shapes.KIND}), into=into, ledgers=ledgers, problems=problems)
     return finish(problems)
 

@@ -24,6 +24,7 @@ from gate.ledgers.ops import DERIVE, usual_dtype
 from gate.ledgers.ops.point import Point
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import STAGES, Source, Stage
+from gate.model.text import counted
 from gate.schemas.recognise import recognise
 from gate.store import read_bytes, read_start, stream_lines
 
@@ -96,13 +97,13 @@ def _from_trace(path: Path, *, name: str | None, stage: Stage) -> tuple[tuple[Dr
     document = documents.parse(read_bytes(path), file=str(path))
     found = torch_trace.read(document, file=str(path), model=name or "traced", stage=stage)
     launches = sum(draft.occurrences or 0 for draft in found.drafts)
-    say(f"{path}: {launches} launches of {len(found.drafts)} shapes")
+    say(f"{path}: {counted(launches, 'launch', 'launches')} of {counted(len(found.drafts), 'shape')}")
     unmapped = sorted(found.unmapped.items(), key=lambda item: (-item[1], item[0]))
     for operator, count in unmapped[:MOST_UNMAPPED]:
-        say(f"  no ledger op: {operator} ({count} calls)")
+        say(f"  no ledger op: {operator} ({counted(count, 'call')})")
     if len(unmapped) > MOST_UNMAPPED:
         rest = sum(count for _, count in unmapped[MOST_UNMAPPED:])
-        say(f"  no ledger op: {len(unmapped) - MOST_UNMAPPED} other operators ({rest} calls)")
+        say(f"  no ledger op: {counted(len(unmapped) - MOST_UNMAPPED, 'other operator')} ({counted(rest, 'call')})")
     return found.drafts, found.problems
 
 

@@ -17,6 +17,7 @@ from gate.ledgers.known import unknown
 from gate.ledgers.upsert import Change, upsert
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import DTYPES, fault
+from gate.model.text import counted
 from gate.store import LEDGER_FILE, read_document, write_jsonl
 
 FILE = click.Path(path_type=Path)
@@ -129,10 +130,11 @@ MANY_GONE = 10
 
 
 def _say_change(path: Path, change: Change) -> None:
+    there = counted(change.elsewhere, "imported row was", "imported rows were")
     say(
         f"{path}: {change.added} added, {change.changed} changed, {change.removed} removed, "
         f"{change.unchanged} unchanged, {change.kept} of other sources kept"
-        + (f" ({change.elsewhere} imported rows were there already)" if change.elsewhere else "")
+        + (f" ({there} there already)" if change.elsewhere else "")
     )
     if change.removed >= MANY_GONE and change.removed > 2 * change.added:
         what = f"warning: {change.removed} rows of earlier imports of this source were removed, {change.added} added"

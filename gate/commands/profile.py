@@ -23,6 +23,7 @@ from gate.model.decision import Decision
 from gate.model.diagnosis import Diagnosis, ProfileChoice
 from gate.model.problem import Exit, GateError, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.profiling import repro, tools, trigger
 from gate.profiling.diagnose import Subject, diagnose
 from gate.replay.arms import parse_spec
@@ -195,7 +196,8 @@ def of_decision(options: Mapping[str, Any]) -> int:
         done = [_choice(choice, options) if choice.profile else choice for choice in chosen]
         store.write_jsonl(options["out"] / profile_files.CHOICES_FILE, done)
     wanted, made = sum(one.profile for one in chosen), sum(bool(one.diagnosis) for one in done)
-    say(f"{len(done)} rows: {wanted} named by the rule, {made} profiled, {len(done) - made} deferred with a reason")
+    deferred = len(done) - made
+    say(f"{counted(len(done), 'row')}: {wanted} named by the rule, {made} profiled, {deferred} deferred with a reason")
     return Exit.PASS if made == wanted or not _has_tool(options) else Exit.NO_VERDICT
 
 

@@ -6,6 +6,7 @@ import math
 
 from gate.commands.telling import say
 from gate.model.diagnosis import Diagnosis, ProfiledKernel
+from gate.model.text import counted
 
 NAME = 100
 
@@ -18,7 +19,8 @@ def show(diagnosis: Diagnosis) -> None:
             say(line)
     if diagnosis.setup:
         count = sum(kernel.count for kernel in diagnosis.setup)
-        say(f"setup: {count} dispatches of {len(diagnosis.setup)} kernels beside the calls")
+        kernels = counted(len(diagnosis.setup), "kernel")
+        say(f"setup: {counted(count, 'dispatch', 'dispatches')} of {kernels} beside the calls")
     if diagnosis.code is not None:
         verb = "agrees with" if diagnosis.code.agrees else "differs from"
         say(f"the profile {verb} the machine code of {diagnosis.code.compile_key}")
@@ -30,8 +32,8 @@ def show(diagnosis: Diagnosis) -> None:
 
 def _head(diagnosis: Diagnosis) -> list[str]:
     per_call = diagnosis.dispatches_per_call
-    calls = "" if diagnosis.calls is None else f"{diagnosis.calls} calls"
-    each = "" if per_call is None else f"of {per_call:g} dispatches"
+    calls = "" if diagnosis.calls is None else counted(diagnosis.calls, "call")
+    each = "" if per_call is None else f"of {per_call:g} dispatch{'' if per_call == 1 else 'es'}"
     time = "" if diagnosis.call_us is None else f"{diagnosis.call_us:.3f} us a call,"
     where = f"on {diagnosis.gpu or 'an unnamed GPU'} ({diagnosis.arch or 'architecture unknown'})"
     who = " ".join(filter(None, (diagnosis.op_type, diagnosis.shape_id, diagnosis.provider)))

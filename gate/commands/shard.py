@@ -12,6 +12,7 @@ from gate import store
 from gate.commands import judged, timed_options
 from gate.commands.run import Limits, default_ledgers
 from gate.commands.shard_plan import MOST_RUNNERS, PLAN_FILE, ShardPlan
+from gate.model.text import counted
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -59,9 +60,9 @@ def tell(made: ShardPlan) -> None:
     """The shards and the estimates, on stderr."""
     total = sum(len(one.shapes) for one in made.shards)
     how = f"{made.measured} of {total} shapes at measured cost" if made.measured else "costs by the model alone"
-    click.echo(f"{total} shapes, {how}", err=True)
+    click.echo(f"{counted(total, 'shape')}, {how}", err=True)
     for one in made.shards:
-        click.echo(f"  shard {one.shard}: {len(one.shapes)} shapes, about {one.minutes:.1f} min", err=True)
+        click.echo(f"  shard {one.shard}: {counted(len(one.shapes), 'shape')}, about {one.minutes:.1f} min", err=True)
     told = ", ".join(f"{n}: {value:.1f}" for n, value in made.estimates.items())
     click.echo(f"estimated minutes by runners: {told}", err=True)
 

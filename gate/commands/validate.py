@@ -16,6 +16,7 @@ from gate.commands.telling import say, say_json, tell
 from gate.ledgers import documents, sources
 from gate.ledgers.known import unknown as unknown_op
 from gate.model.problem import Exit, Problem, UnusableInput
+from gate.model.text import counted
 from gate.schemas.check import KNOWN, FileReport, check
 from gate.schemas.outputs import CONTRACT_FILES, MAY_BE_EMPTY, own_output
 from gate.schemas.recognise import UNKNOWN, recognise
@@ -83,8 +84,8 @@ def as_line(found: FileReport) -> str:
     """One line on a file."""
     note = f" ({found.note})" if found.note else ""
     bad = len(found.problems)
-    verdict = "valid" if not bad else f"{bad} problem{'' if bad == 1 else 's'}"
-    return f"{found.file}: {found.contract}{note}, {found.records} records, {verdict}"
+    verdict = "valid" if not bad else counted(bad, "problem")
+    return f"{found.file}: {found.contract}{note}, {counted(found.records, 'record')}, {verdict}"
 
 
 def as_plain(found: list[FileReport], skipped: list[Skipped]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision
 from gate.model.outcome import VERSION_FIELDS, Outcome
 from gate.model.shape import Shape
+from gate.model.text import counted
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             return self, ""
         rest = ", ".join(sorted(states.keys() - {most}))
         rows = tuple(row for row in self.rows if row.shape_id not in other)
-        told = f"{self.op_type}: {len(other)} shapes left out that were measured {rest}, not {most} as the others"
+        told = f"{self.op_type}: {counted(len(other), 'shape')} left out, measured {rest}, not {most} as the others"
         return msgspec.structs.replace(self, rows=rows), told
 
     @property

@@ -13,18 +13,24 @@ from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome
 from gate.model.problem import Problem
+from gate.model.text import counted
 
 FULL_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # A commit with a mark behind it, as `-dirty`, `-changed` or `+local`.
 DIRTY = re.compile(r"[0-9a-f]{7,64}[-+].*")
 # Verdicts of a row that keep a passing run from becoming the baseline, and what is said of it.
 BARRED = {
-    "regressed": "got slower",
-    "newly_failed": "fail that worked before",
-    "newly_incorrect": "give wrong results that were right before",
-    "missing": "have no time that had one before",
-    "not_comparable": "could not be compared",
+    "regressed": ("row got slower", "rows got slower"),
+    "newly_failed": ("row fails that worked before", "rows fail that worked before"),
+    "newly_incorrect": (
+        "row gives wrong results that was right before",
+        "rows give wrong results that were right before",
+    ),
+    "missing": ("row has no time that had one before", "rows have no time that had one before"),
+    "not_comparable": ("row could not be compared", "rows could not be compared"),
 }
+WAIVED = ("row got slower and is waived", "rows got slower and are waived")
+NOT_MEASURED = ("row was not measured", "rows were not measured")
 # States of a shape that say nothing against it: nobody measured it.
 UNMEASURED = frozenset({"have no row", "are skipped"})
 # decision.json gives times with so many significant digits.
@@ -81,12 +87,13 @@ def _coverage_faults(offer: Offer, *, accepted: frozenset[str]) -> list[Problem]
         if state not in ("ok", "unsupported", *accepted):
             lacking.setdefault(state, []).append(shape.shape_id)
     found = [
-        _fault(offer, f"partial: {len(ids)} of {len(offer.shapes)} shapes {state}, such as {ids[0]}")
+        _fault(offer, f"partial: {len(ids)} of {counted(len(offer.shapes), 'shape')} {state}, such as {ids[0]}")
         for state, ids in sorted(lacking.items())
     ]
     strange = sorted({row.shape_id for row in offer.rows} - {shape.shape_id for shape in offer.shapes})
     if strange:
-        found.append(_fault(offer, f"{len(strange)} shapes are not in the frozen ledger, such as {strange[0]}"))
+        shapes = counted(len(strange), "shape is", "shapes are")
+        found.append(_fault(offer, f"{shapes} not in the frozen ledger, such as {strange[0]}"))
     return found if found or offer.timed else [_fault(offer, "no shape has a time")]
 
 
@@ -126,7 +133,7 @@ def _machine_faults(offer: Offer) -> list[Problem]:
 
 def verdict_faults(decision: Decision, *, op_type: str, accept_waived: bool) -> list[Problem]:
     """Rows of the op that no baseline may hold: slower, broken or unmeasured ones, one line for each kind."""
-    barred = dict(BARRED) if accept_waived else {**BARRED, "waived": "got slower and are waived"}
+    barred = dict(BARRED) if accept_waived else {**BARRED, "waived": WAIVED}
     found: dict[str, list[RowFinding]] = {}
     for row in decision.rows:
         undeclared = row.verdict == "not_run" and "unsupported" not in row.reasons
@@ -134,7 +141,7 @@ def verdict_faults(decision: Decision, *, op_type: str, accept_waived: bool) -> 
             found.setdefault(row.verdict, []).append(row)
     return [
         Problem(
-            what=f"{verdict}: {len(rows)} rows {barred.get(verdict, 'were not measured')}, such as {rows[0].shape_id}",
+            what=f"{verdict}: {counted(len(rows), *barred.get(verdict, NOT_MEASURED))}, such as {rows[0].shape_id}",
             file=op_type,
             fix="--accept-waived takes them over on purpose" if verdict == "waived" else "the stored baseline stays",
         )
@@ -209,7 +216,8 @@ def code_faults(offer: CodeOffer, stored: Mapping[str, CodegenRecord]) -> list[P
     records = {record.compile_key: record for record in offer.records}
     absent = sorted({key for key in offer.keys.values() if key not in records} | (stored.keys() - records.keys()))
     if absent:
-        found.append(_code_fault(offer, f"partial: {len(absent)} compile keys have no record, such as {absent[0]}"))
+        keys = counted(len(absent), "compile key has", "compile keys have")
+        found.append(_code_fault(offer, f"partial: {keys} no record, such as {absent[0]}"))
     for record in sorted(offer.records, key=lambda record: record.compile_key):
         if record.status not in ("ok", "unsupported"):
             found.append(_code_fault(offer, f"{record.compile_key} did not compile: {record.status}"))

@@ -20,6 +20,7 @@ from gate.ledgers.ops.point import Cell
 from gate.ledgers.torch_ops import ENCLOSED, OPERATORS, Call, Unfit
 from gate.model.problem import Problem
 from gate.model.shape import Source, Stage
+from gate.model.text import counted
 
 KERNEL_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 PHASES: Mapping[str, Stage] = {"DECODE": "decode", "EXTEND": "prefill", "PREFILL": "prefill", "MIXED": "mixed"}
@@ -65,8 +66,9 @@ def read(document: Any, *, file: str, model: str, stage: Stage = "mixed") -> Tra
     for event, op, cell in _innermost(calls):
         time = times.get(_external(event))
         _add(found, _draft(op, cell, model=model, stage=phases.at(event, stage), time=time))
-    problems = (Problem(what=f"{count} calls of {what}", file=file) for what, count in sorted(faults.items()))
-    return Traced(drafts=tuple(found.values()), unmapped=dict(unmapped), problems=tuple(problems))
+    told = (f"{counted(count, 'call')} of {what}" for what, count in sorted(faults.items()))
+    problems = tuple(Problem(what=what, file=file) for what in told)
+    return Traced(drafts=tuple(found.values()), unmapped=dict(unmapped), problems=problems)
 
 
 def _innermost(calls: list[tuple[Mapping[str, Any], str, Cell]]) -> list[tuple[Mapping[str, Any], str, Cell]]:

@@ -22,6 +22,11 @@ def one_line(text: str) -> str:
     return f"\\{text}" if text.lstrip().startswith("::") else text
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 row`, `2 rows`; `many` where it is not `one` with an s, as in `2 shapes are`."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def cell(text: str) -> str:
     """As `one_line`, for text that a table may fold: no part of it can begin a line as a command does."""
     return one_line(text).replace("::", ": :")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import date
 
+import msgspec
 import pytest
 
 from gate.analysis.policy_text import policy_from
 from gate.model.decision import Decision
+from gate.model.text import counted
 from gate.model.waiver import Waiver
 from tests.analysis import build
 
@@ -52,3 +54,18 @@ def test_many_unknown_names_are_counted() -> None:
 def test_known_names_are_no_problem() -> None:
     document = {"ceilings": {"ops": {"rmsnorm": 0.1}, "shapes": {KNOWN: 0.1}}, "hot": {"shapes": [KNOWN]}}
     assert judged(document, KNOWN).problems == ()
+
+
+@pytest.mark.parametrize(("strangers", "told"), [(1, "rows of 1 shape that"), (2, "rows of 2 shapes that")])
+def test_rows_that_the_ledger_does_not_hold_are_counted(strangers: int, told: str) -> None:
+    part = msgspec.structs.replace(LEDGER, shapes=LEDGER.shapes[strangers:])
+    base, head = build.run(LEDGER, seed=1), build.run(LEDGER, seed=2)
+    problems = build.decide(part, base, head).problems
+    assert [one.partition(", such as ")[0] for one in problems] == [
+        f"{side}: {told} the ledger does not hold" for side in ("base", "head")
+    ]
+
+
+def test_a_count_of_one_is_said_as_one() -> None:
+    assert [counted(number, "shape") for number in (0, 1, 2)] == ["0 shapes", "1 shape", "2 shapes"]
+    assert [counted(number, "row is", "rows are") for number in (1, 3)] == ["1 row is", "3 rows are"]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize(
     ("head", "code", "words"),
     [
-        (record(), 0, "1 kernels: 1 same"),
+        (record(), 0, "1 kernel: 1 same"),
         (record(isa_sha="c" * 16), 0, "1 info"),
         (record(isa_sha="c" * 16, instructions=220), 0, "1 warn"),
         (record(isa_sha="c" * 16, vgpr_spills=3), 1, "1 fail"),
@@ -105,7 +105,7 @@ def test_a_baseline_in_ledgers_is_found_by_its_arch(tmp_path: Path, capsys: pyte
     store.write_jsonl(tmp_path / "led" / "gemm" / "baselines" / "gfx950" / store.CODEGEN_FILE, [record()])
     head = folder(tmp_path / "head", record())
     assert run(["codegen", "diff", str(tmp_path / "led"), head]) == 0
-    assert "1 kernels: 1 same" in capsys.readouterr().out
+    assert "1 kernel: 1 same" in capsys.readouterr().out
     assert run(["codegen", "diff", str(tmp_path / "led"), head, "--arch", "gfx942"]) == 2
     assert "no codegen_records.jsonl for gfx942" in capsys.readouterr().err
 

@@ -26,7 +26,7 @@ def test_record_compiles_once_a_key_and_the_baseline_is_the_same_bytes_twice(
     ledger(ledgers, *rows)
     out = tmp_path / "out"
     assert run(["codegen", "record", "--out", str(out), "--ledgers", str(ledgers), "--jobs", "1"]) == 0
-    assert "3 shapes, 1 compile keys: 1 ok; 1 shapes have no code" in capsys.readouterr().err
+    assert "3 shapes, 1 compile key: 1 ok; 1 shape has no code" in capsys.readouterr().err
     plan = [json.loads(line) for line in (out / "codegen_plan.jsonl").read_text().splitlines()]
     assert [line["compile_key"] for line in plan] == ["rmsnorm/bf16/N=512"] * 2 + [None]
     baseline = ledgers / "rmsnorm" / "baselines" / "gfx950" / store.CODEGEN_FILE

@@ -66,7 +66,7 @@ def test_machine_code_must_be_that_of_the_decision_and_whole(code: CodeDesk) -> 
     assert run(["ledger", "freeze", str(code.ledgers)]) == 0
     store.write_jsonl(path, code.records())
     result, error = code.promote(source)
-    assert result == 1 and "partial: 1 compile keys have no record, such as rmsnorm/bf16/N=64" in error
+    assert result == 1 and "partial: 1 compile key has no record, such as rmsnorm/bf16/N=64" in error
     assert code.files().keys() - before.keys() == {"rmsnorm/baselines/gfx950/codegen_records.jsonl"}
 
 

@@ -62,8 +62,8 @@ def test_a_shape_that_is_measured_twice_has_no_time_to_rely_on(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("op_type", "code", "words"),
     [
-        ("rmsnorm", 1, "rmsnorm: 1 shapes are not in the frozen ledger, such as sha1:0"),
-        (None, 2, "1 rows are of no frozen ledger, such as sha1:0"),
+        ("rmsnorm", 1, "rmsnorm: 1 shape is not in the frozen ledger, such as sha1:0"),
+        (None, 2, "1 row is of no frozen ledger, such as sha1:0"),
     ],
 )
 def test_rows_of_shapes_that_nobody_froze_are_not_stored(
@@ -102,7 +102,7 @@ def test_a_first_baseline_has_one_cache_state_and_leaves_others_out_only_on_purp
     code, error = desk.record(source)
     assert code == 1 and "more than one cache state: cold_hbm, hot" in error
     code, error = desk.record(source, "--accept-partial")
-    assert code == 0 and "rmsnorm: 1 shapes left out that were measured hot, not cold_hbm as the others" in error
+    assert code == 0 and "rmsnorm: 1 shape left out, measured hot, not cold_hbm as the others" in error
     (line,) = desk.lines()
     assert (line.timed, line.missing, line.cache_state) == (5, 1, "cold_hbm")
     rows = store.read_results(desk.place / store.RESULTS_FILE).outcomes

@@ -33,8 +33,8 @@ def test_rows_that_are_partial_mixed_or_of_a_dirty_tree_are_refused(desk: Desk, 
 @pytest.mark.parametrize(
     ("results", "reason", "words"),
     [
-        (head(factors={0: 1.5}), "confirmed_regression", "regressed: 1 rows got slower"),
-        (edited(head(), own(1, benchmark_status="failed", **NO_TIME)), "newly_failed", "newly_failed: 1 rows fail"),
+        (head(factors={0: 1.5}), "confirmed_regression", "regressed: 1 row got slower"),
+        (edited(head(), own(1, benchmark_status="failed", **NO_TIME)), "newly_failed", "newly_failed: 1 row fails"),
         (edited(head(), own(1, benchmark_status="incorrect", correct=False)), "newly_incorrect", "newly_incorrect: 1"),
     ],
 )
@@ -59,7 +59,7 @@ def test_no_such_row_gets_in_even_where_the_gate_says_pass(desk: Desk, verdict: 
     before = desk.files()
     code, error = desk.promote(source)
     assert code == 1 and desk.files() == before
-    assert f"rmsnorm: {verdict}: 1 rows" in error
+    assert f"rmsnorm: {verdict}: 1 row " in error
 
 
 def test_a_waived_row_gets_in_only_when_a_person_says_so(desk: Desk) -> None:

@@ -90,7 +90,7 @@ def test_show_lists_releases_with_their_age(desk: Desk) -> None:
 def test_validate_knows_a_provenance_and_each_line_that_breaks_it(desk: Desk) -> None:
     assert pin(desk)[0] == 0
     path = desk.place / "provenance.jsonl"
-    assert desk.call("validate", str(path)) == (0, "") and "provenance, 1 records, valid" in desk.out
+    assert desk.call("validate", str(path)) == (0, "") and "provenance, 1 record, valid" in desk.out
     good = path.read_text()
     broken = json.loads(good) | {"how": "by hand", "sha256": "1"}
     path.write_text(good + json.dumps(broken) + "\n" + good)

@@ -25,9 +25,9 @@ LAYOUTS = ["{}/head/rmsnorm", "{}/head", "{}/results/rmsnorm", "{}/rmsnorm", "{}
 def test_a_run_is_added_from_every_layout_that_the_gate_writes_and_twice_is_once(keeper: Keeper, layout: str) -> None:
     source = keeper.measured("run", build.run(LEDGER, seed=1), layout)
     assert keeper.call("add", "--from", str(source)) == 0
-    assert "1 of 1 runs added, 12 rows" in keeper.out
+    assert "1 of 1 run added, 12 rows" in keeper.out
     assert keeper.call("add", "--from", str(source)) == 0
-    assert "in the history already, as run" in keeper.out and "0 of 1 runs added" in keeper.out
+    assert "in the history already, as run" in keeper.out and "0 of 1 run added" in keeper.out
     assert len(list(keeper.store.rglob("*.parquet"))) == 1
 
 

@@ -202,7 +202,7 @@ def test_shapes_under_several_ids_are_counted(folder, capsys):
     assert cli.run(["ledger", "freeze", str(folder / "softmax")]) == 0
     capsys.readouterr()
     assert cli.run(["ledger", "check", str(folder)]) == 0
-    assert "softmax: as frozen, 1 shapes under several ids" in capsys.readouterr().out
+    assert "softmax: as frozen, 1 shape under several ids" in capsys.readouterr().out
 
 
 def test_a_lock_hashes_only_what_concerns_its_op():

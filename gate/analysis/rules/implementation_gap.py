@@ -5,6 +5,7 @@ from __future__ import annotations
 from gate.analysis import physics, profiled
 from gate.analysis.case import Case, Category
 from gate.analysis.fast_path import fast_path
+from gate.model.text import counted
 
 # Ops of one workgroup a row: fewer rows than compute units leave the rest idle.
 ROW_PARALLEL = frozenset({"rmsnorm", "layernorm", "softmax"})
@@ -32,4 +33,4 @@ def _idle(case: Case) -> str | None:
     rows = case.shape.args.get("M")
     if device is None or case.shape.op_type not in ROW_PARALLEL or not isinstance(rows, int) or rows >= device.cus:
         return None
-    return f"{rows} rows occupy {rows} of {device.cus} compute units"
+    return f"{counted(rows, 'row occupies', 'rows occupy')} {rows} of {device.cus} compute units"
