@@ -18,6 +18,7 @@ import pytest
 from gate import store
 from gate.model.problem import UnusableInput
 from gate.model.shape import compute_shape_id, expected_id
+from gate.schemas.check import check
 from tests.factory import make_outcome, make_shape
 
 SHAPES = [make_shape(args={"M": m, "N": 8192}) for m in (1, 32, 256)]
@@ -37,7 +38,10 @@ def test_a_ledger_reads_back_as_written(tmp_path: Path) -> None:
         (lambda line: line[: len(line) // 2], "not valid JSON"),
         (lambda line: line.replace(b'"model_config"', b'"modelconfig"', 1), "Invalid enum value 'modelconfig'"),
         (lambda line: line.replace(b'"M":32', b'"M":33'), "is not sha1:"),
-        (lambda line: line.replace(b'"M":32', b'"M":NaN'), "not valid JSON"),
+        (
+            lambda line: line.replace(b'"M":32', b'"M":NaN'),
+            ":2: NaN is not a JSON number; write null where there is none",
+        ),
         (lambda line: line.replace(b'"dtype"', b'"dtypo"'), "missing required field `dtype`"),
         (lambda line: b'{"layout":{"a":' + b"[" * 100_000, "nested too deeply"),
         (lambda line: b"[]", "Expected `object`"),
@@ -89,6 +93,18 @@ def test_a_refused_result_still_names_its_row(tmp_path: Path) -> None:
     path.write_bytes(row)
     (problem,) = store.read_results(path).problems
     assert (problem.shape_id, problem.provider) == (SHAPES[0].shape_id, "flydsl")
+
+
+@pytest.mark.parametrize("fault", [b"NaN", b"-Infinity", b"tru", b"'x'", b'"\x01"', b""])
+def test_a_line_that_is_no_json_is_refused_in_the_words_of_validate(tmp_path: Path, fault: bytes) -> None:
+    row = store.encode(make_outcome(SHAPES[0]))
+    data = row + b"\n" + row.replace(b'"median_us":10.0', b'"median_us":' + fault)
+    path = tmp_path / "benchmark_results.jsonl"
+    path.write_bytes(data)
+    (problem,) = store.read_results(path).problems
+    (same,) = check("benchmark_results", file=str(path), data=data).problems
+    assert (problem.what, problem.file, problem.line) == (same.what, same.file, same.line) and same.line == 2
+    assert problem.fix or "write null" in problem.what
 
 
 def test_the_csv_is_a_flat_projection(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def utf8(data: bytes) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
+    raise ValueError(f"{name} is not a JSON number; write null where there is none")
 
 
 def _finite(text: str) -> float:

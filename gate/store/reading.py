@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from gate.model.problem import Problem, UnusableInput
+from gate.schemas.strict import loads
 from gate.store.faults import io_fault
 
 T = TypeVar("T")
@@ -148,7 +149,7 @@ def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
     elif isinstance(error, RecursionError):
         what, fix = "nested too deeply", "no contract has such a row"
     else:
-        what, fix = f"not valid JSON: {error}", "the line is cut off or not strict JSON (no NaN, no comments)"
+        what, fix = _not_strict(raw, error)
     identity = _identity(raw)
     return Problem(
         what=what,
@@ -158,6 +159,21 @@ def _refused(path: Path, number: int, raw: bytes, error: Exception) -> Problem:
         shape_id=identity.get("shape_id"),
         provider=identity.get("provider"),
     )
+
+
+def _not_strict(raw: bytes, error: Exception) -> tuple[str, str]:
+    """What is wrong with a line that is no JSON, in the words of `gate validate`, and what to do about it.
+
+    Those words give advice of their own where they know more than that the text ends or goes astray.
+    """
+    try:
+        loads(raw)
+    except ValueError as strict:
+        what = str(strict)
+    else:
+        what = f"not valid JSON: {error}"
+    cut = what.startswith("not valid JSON")
+    return what, "the line is cut off or not strict JSON (no comments, no single quotes)" if cut else ""
 
 
 def _identity(raw: bytes) -> dict[str, str]:
