@@ -60,7 +60,7 @@ def _grouped(title: str, total: int) -> Iterator[Step]:
 
 
 def _plain(title: str, total: int) -> Iterator[Step]:
-    print(f"{title}: {total} to do", file=sys.stderr, flush=True)
+    print(f"{title}: {total} in all", file=sys.stderr, flush=True)
     started = told = time.monotonic()
     done = 0
 

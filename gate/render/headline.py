@@ -35,7 +35,7 @@ def verdict(decision: Decision) -> str:
             decision.gate, "No verdict on machine code"
         )
     if decision.gate == "pass":
-        return f"Pass, {words.DECISION_WORDS[decision.decision]}"
+        return f"Pass, {words.decision_word(decision)}"
     return "Blocked" if decision.gate == "block" else "No verdict"
 
 

@@ -73,7 +73,7 @@ def _view(decision: Decision, rollup: Rollup) -> dict[str, Any]:
 def _tiles(decision: Decision) -> list[tuple[str, str]]:
     """The figures at the top: a name and a value each."""
     mean, cover = decision.geomean, decision.coverage
-    found = [("Decision", words.DECISION_WORDS[decision.decision])]
+    found = [("Decision", words.decision_word(decision))]
     if decision.kind == "timing":
         found += [
             ("Against best", str(words.speedup(mean.vs_best))),

@@ -92,7 +92,7 @@ def view(decision: Decision, *, cap: int | None) -> dict[str, Any]:
         "lead": headline.lead(decision),
         "summary": escape(decision.summary) if decision.summary else None,
         "kind": decision.kind,
-        "decision": Safe(words.DECISION_WORDS[decision.decision]),
+        "decision": Safe(words.decision_word(decision)),
         "counts": headline.counts(decision),
         "coverage": sections.coverage(decision),
         "notes": [*sections.notes(decision), *sections.shared(changed)],

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gate.model.decision import CodeSide, RowFinding
+from gate.model.decision import CodeSide, Decision, RowFinding
 from gate.model.reasons import SENTENCES, sentence
 from gate.render.escape import Safe, code, escape, joined, say
 
@@ -60,6 +60,12 @@ CLASS_WORDS = {
 _SAID_BY_VERDICT = frozenset({"slower", "faster", "newly_failed", "newly_incorrect", "missing", "waived", "fixed"})
 _FIRST_ARGS = ("M", "N", "K")
 _SHOWN_ARGS = 8
+
+
+def decision_word(decision: Decision) -> str:
+    """Whether the kernel is promoted; a run without a verdict blocks nothing, and decides nothing either."""
+    undecided = decision.gate == "no_verdict" and decision.decision == "blocked"
+    return "none" if undecided else DECISION_WORDS[decision.decision]
 
 
 def finite(value: float | None) -> bool:
