@@ -23,6 +23,7 @@ from gate.model.occupancy import LDS
 from gate.model.policy import CodegenPolicy, Policy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.replay.run_folder import results_of
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 # Where a run keeps the assembly of its head, beside its results.
@@ -173,7 +174,7 @@ def read_records(path: Path, arch: str) -> dict[str, CodegenRecord]:
     patterns = (f"*/{store.CODEGEN_FILE}", f"*/baselines/{arch}/{store.CODEGEN_FILE}", store.CODEGEN_FILE)
     files = [path] if path.is_file() else next(filter(None, (sorted(path.glob(p)) for p in patterns)), [])
     if not files:
-        fix = "record it with 'gate codegen record'"
+        fix = results_of(path, store.CODEGEN_FILE) or "record it with 'gate codegen record'"
         raise UnusableInput(Problem(what=f"no {store.CODEGEN_FILE} for {arch}", file=str(path), fix=fix))
     return store.read_codegen(files)
 

@@ -23,6 +23,7 @@ from gate.model.policy import Policy
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
 from gate.model.waiver import Waiver
+from gate.replay.run_folder import results_of
 
 T = TypeVar("T")
 DIAGNOSIS_FILE = "diagnosis.json"
@@ -56,7 +57,8 @@ def _each(path: Path, name: str, read: Callable[[Path], T], *, arch: str | None 
         fix = f"there are {', '.join(names)}" if names else f"expected <op>/baselines/{arch}/{name}"
         raise UnusableInput(Problem(what=f"no {name} of {arch} in this folder", file=str(path), fix=fix))
     if not files:
-        raise UnusableInput(Problem(what=f"no {name} in this folder", file=str(path), fix=f"expected <op>/{name}"))
+        fix = results_of(path, name) or f"expected <op>/{name}"
+        raise UnusableInput(Problem(what=f"no {name} in this folder", file=str(path), fix=fix))
     return [read(file) for file in files]
 
 

@@ -108,3 +108,9 @@ def _parts(old: Any, new: Any) -> str:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return ""
     return f" ({', '.join(sorted(key for key in {*old, *new} if old.get(key) != new.get(key)))})"
+
+
+def results_of(folder: Path, name: str) -> str:
+    """What to name instead, where `folder` is a run's and its `<op>/<name>` are wanted; empty where it is none."""
+    place = next((folder / part for part in ("results", "head") if any((folder / part).glob(f"*/{name}"))), None)
+    return f"this is a run's folder: name {place}" if place is not None else ""

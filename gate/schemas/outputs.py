@@ -20,7 +20,7 @@ _OUTPUTS: tuple[tuple[str, str], ...] = (
     ("journal.jsonl", "journal of a measurement"),
     ("manifest.json", "manifest of a measurement"),
     ("logs/*.log", "log of a worker"),
-    ("run.json", "state of a timed run"),
+    ("run.json", "state of a run"),
     ("part.json", "what a timed run says of itself"),
     ("plan.json", "plan of shards"),
     ("bundle.jsonl", "bundle of results for the trusted job"),

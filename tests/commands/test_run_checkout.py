@@ -88,8 +88,15 @@ def test_a_changed_kernel_has_a_page_and_a_recorded_base_says_the_same(ledgers: 
     assert f"; see <code>{page}</code>" in (now / "comment.md").read_text()
     text = (now / "decision.json").read_text()
     assert str(tmp_path) not in text
-    again = next(command["line"] for command in decision_in(now)["commands"] if command["line"].startswith("gate run"))
-    assert again.endswith('--flydsl-checkout "$FLYDSL_CHECKOUT" --base-checkout "$BASE_CHECKOUT"')
+    (what, again) = next(
+        (command["what"], command["line"])
+        for command in decision_in(now)["commands"]
+        if command["line"].startswith("gate run")
+    )
+    assert '--flydsl-checkout "$FLYDSL_CHECKOUT" --base-checkout "$BASE_CHECKOUT"' in again
+    assert "exit code 2, no verdict, is expected" in what
+    asked = again[: again.index(" --out")].split()[2:]
+    assert run([*argv, *asked, "--base-checkout", str(base), "--out", str(tmp_path / "again")]) == 2
     assert run([*argv, "--base", str(now / "base_results"), "--out", str(now)]) == 64
     assert (now / "base_results" / "rmsnorm" / store.CODEGEN_FILE).is_file() and (now / "decision.json").is_file()
     assert run([*argv, "--base", str(now / "base_results"), "--out", str(recorded)]) == code

@@ -151,3 +151,27 @@ def test_machine_code_is_judged_where_a_timed_run_found_no_gpu(
     assert decision_in(unmeasured)["counts"]["new"] == 2
     assert not any("holds" in line for line in told(capsys))
     assert not (unmeasured / "replay").exists()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["run", "--ledgers", "LEDGERS", "--base", "RUN", "--out", "OUT"],
+        ["codegen", "diff", "RUN", "RUN"],
+        ["codegen", "show", "vec_add", "--head", "RUN"],
+        ["codegen", "triage", "RUN", "RUN", "--ledgers", "LEDGERS", "--out", "OUT"],
+        ["baseline", "drift", "--ledgers", "LEDGERS", "--from", "RUN"],
+        ["baseline", "record", "--ledgers", "LEDGERS", "--from", "RUN", "--commit", "a" * 40],
+        ["judge", "--ledger", "LEDGERS", "--matrix", "LEDGERS", "--base", "RUN", "--head", "RUN", "--out", "OUT"],
+    ],
+)
+def test_where_results_are_wanted_the_folder_of_a_run_is_told_where_they_lie(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    done = tmp_path / "done"
+    for name in (store.RESULTS_FILE, store.CODEGEN_FILE):
+        store.write_text(done / "results" / "vec_add" / name, "{}\n")
+    places = {"LEDGERS": str(small), "RUN": str(done), "OUT": str(tmp_path / "out")}
+    assert run([places.get(word, word) for word in argv]) == 2
+    (line,) = told(capsys)
+    assert line.startswith(f"gate: {done}: no ") and line.endswith(f"; this is a run's folder: name {done / 'results'}")
