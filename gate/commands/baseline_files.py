@@ -19,6 +19,7 @@ from gate.model.matrix import Matrix
 from gate.model.outcome import Outcome, Results
 from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.shape import Shape
+from gate.replay.run_folder import results_of
 
 BASELINES, HISTORY, RELEASE, PROVENANCE_FILE = "baselines", "history", "release", "provenance.jsonl"
 FILES = {"times": store.RESULTS_FILE, "machine_code": store.CODEGEN_FILE}
@@ -181,7 +182,8 @@ def read_results(source: Path) -> Results:
         raise UnusableInput(*results.problems)
     if not results.outcomes:
         what = f"no rows of {store.RESULTS_FILE}"
-        raise UnusableInput(Problem(what=what, file=str(folder), fix="measure first"))
+        fix = results_of(folder, store.RESULTS_FILE) or "measure first"
+        raise UnusableInput(Problem(what=what, file=str(folder), fix=fix))
     return results
 
 

@@ -24,7 +24,7 @@ def show(decision: Decision, console: Console) -> None:
     """Prints the decision: headline, counts, the changed rows, why rows are not judged, and the next step."""
     console.print()
     console.print(Text(f"{decision.gate.upper()}: {one_line(decision.summary)}", STYLE[decision.gate]))
-    console.print(Text(f"decision {decision.decision}; next: {one_line(decision.next_step)}"))
+    console.print(Text(f"decision: {words.decision_word(decision)}; next: {one_line(decision.next_step)}"))
     if decision.scope:
         console.print(Text(f"this run covers {one_line(decision.scope)}"))
     if decision.kind == "codegen":
