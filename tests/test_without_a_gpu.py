@@ -33,7 +33,7 @@ def decision(folder: Path) -> tuple[str, int]:
 
 
 def test_the_timed_gate_is_tried_as_documented(folder: Path) -> None:
-    done = bash(folder, *BLOCKS[2:])
+    done = bash(folder, *BLOCKS[2:-1])
     assert done.returncode == 0, done.stderr
     trial = folder / "rehearsal"
     assert [decision(trial / name) for name in ("same", "slower", "merged")] == [
@@ -51,3 +51,12 @@ def test_a_canary_that_got_worse_blocks_as_documented(folder: Path) -> None:
     assert done.returncode == 1, done.stderr
     found = json.loads((folder / "gate-out" / "decision.json").read_text())
     assert any(row["code"]["head"]["spills"] > 0 for row in found["rows"] if row["verdict"] == "regressed")
+
+
+def test_stored_times_are_judged_as_documented_and_without_a_candidate_it_says_what_is_missing(folder: Path) -> None:
+    done = bash(folder, BLOCKS[-1])
+    assert done.returncode == 0, done.stderr
+    assert decision(folder / "judged") == ("pass", 0)
+    done = bash(folder, BLOCKS[-1].replace("--candidate triton ", ""))
+    assert done.returncode == 2
+    assert "both sides timed pytorch, triton: name one as --candidate" in done.stdout

@@ -199,9 +199,15 @@ def _cell(row: RowFinding) -> Safe:
 
 def _why(row: RowFinding, *, told_above: frozenset[str]) -> Safe:
     why = words.reasons(row, told_above=told_above)
-    if row.verdict != "inconclusive" or not words.finite(row.mde):
+    if not would_show(row):
         return why
     return say("{why}; a slowdown of {mde} or more would have shown", why=why, mde=words.percent(row.mde))
+
+
+def would_show(row: RowFinding) -> bool:
+    """Whether a row is open because its noise hides what it looks like: a larger slowdown would have shown."""
+    noisy = row.verdict == "inconclusive" and row.mde is not None and words.finite(row.mde)
+    return noisy and (row.ratio is None or row.ratio < 1 + (row.mde or 0.0))
 
 
 def standing(row: RowFinding) -> Safe:

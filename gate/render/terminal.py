@@ -109,7 +109,7 @@ def _change(row: RowFinding) -> str:
     if row.ratio is None:
         return ""
     sides = [f"{side:.2f}" if side is not None else "-" for side in (row.base_us, row.head_us)]
-    open_to = f" (from {words.percent(row.mde)} it would show)" if row.verdict == "inconclusive" and row.mde else ""
+    open_to = f" (from {words.percent(row.mde)} it would show)" if rows.would_show(row) else ""
     return f"{' -> '.join(sides)} us  {words.change(row.ratio)}{open_to}"
 
 

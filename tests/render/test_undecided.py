@@ -48,6 +48,13 @@ def test_a_terminal_shows_the_times_of_an_open_row() -> None:
     assert f"to settle them: {SETTLED_BY['stored']}" in said
 
 
+def test_what_would_have_shown_is_not_said_of_a_row_that_is_beyond_it() -> None:
+    moved = {**STORED, "reasons": ("control_moved", "summaries_only"), "mde": 0.157}
+    found = decision([row(0, **moved), row(1)], **GAP)
+    assert "would have shown" not in render.comment(found) and "would show" not in printed(found)
+    assert "+40.0%" in printed(found)
+
+
 def test_no_open_row_is_dropped() -> None:
     many = [row(index, **STORED) for index in range(30)]
     assert "and 10 more rows: see decision.json" in printed(decision(many, **GAP))
