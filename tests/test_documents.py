@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.cli import VERBS
+from gate.model.problem import Exit
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -65,6 +66,14 @@ def test_the_readmes_table_names_every_verb() -> None:
     table = (ROOT / "README.md").read_text().partition("## The verbs")[2].partition("\n## ")[0]
     first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `gate")]
     assert {verb for cell in first_cells for verb in re.findall(r"`gate ([a-z]+)", cell)} == set(VERBS)
+
+
+def test_the_readme_names_every_exit_code() -> None:
+    told = re.search(r"^Exit codes: ([^.]+)\.", (ROOT / "README.md").read_text(), re.M)
+    assert told is not None
+    written = {int(code) for code in re.findall(r"code=(\d+)", (ROOT / "gate" / "cli.py").read_text())}
+    assert written, "an interruption has a code of its own"
+    assert [int(code) for code in re.findall(r"\b\d+\b", told[1])] == sorted({*map(int, Exit), *written})
 
 
 def test_the_architecture_names_every_package_and_module_of_the_gate() -> None:

@@ -70,13 +70,16 @@ def cache_home() -> Path:
 
 
 def kernels_of(folder: Path | None, checkout_folder: Path | None) -> Kernels:
-    """The kernels of --kernels or --flydsl-checkout; by default the gate's own. Raises WrongUsage."""
+    """The kernels of --kernels or --flydsl-checkout; by default the gate's own.
+
+    Raises WrongUsage where both are given, UnusableInput where the folder holds none.
+    """
     if folder is not None and checkout_folder is not None:
         raise WrongUsage(Problem(what="--kernels and --flydsl-checkout exclude each other", file=""))
     if checkout_folder is None:
         if folder is not None and not any((folder / f"{op}.py").is_file() for op in OPS):
             fix = f"it needs one or more of {', '.join(f'{op}.py' for op in sorted(OPS))}"
-            raise WrongUsage(Problem(what="no kernels in this folder", file=str(folder), fix=fix))
+            raise UnusableInput(Problem(what="no kernels in this folder", file=str(folder), fix=fix))
         return Kernels(folder=folder or toolchains.CANARIES)
     if not toolchains.is_checkout(checkout_folder):
         fix = "name the root of a FlyDSL checkout, the folder that holds kernels/"

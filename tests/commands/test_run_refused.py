@@ -93,12 +93,21 @@ def test_a_second_run_into_the_same_folder_is_refused(tmp_path: Path, capsys: py
     assert "another gate writes here" in line
 
 
-def test_a_folder_without_kernels_and_an_unknown_target_are_wrong_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--kernels", "no kernels in this folder"), ("--flydsl-checkout", "no kernels folder here")],
+)
+def test_a_folder_without_kernels_is_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, words: str
 ) -> None:
     (tmp_path / "kernels").mkdir()
-    assert run(["run", "--kernels", str(tmp_path / "kernels"), "--out", str(tmp_path / "out")]) == 64
+    assert run(["run", option, str(tmp_path / "kernels"), "--out", str(tmp_path / "out")]) == 2
+    (line,) = told(capsys)
+    assert words in line
+    assert decision_in(tmp_path / "out")["gate"] == "no_verdict"
+
+
+def test_an_unknown_target_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "--arch", "../gfx950", "--out", str(tmp_path / "out")]) == 64
-    first, second = told(capsys)
-    assert "no kernels in this folder" in first
+    (second,) = told(capsys)
     assert "gfx942" in second
