@@ -19,6 +19,7 @@ from gate.model.matrix import Matrix
 from gate.model.outcome import Outcome, Results
 from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.replay.run_folder import results_of
 
 BASELINES, HISTORY, RELEASE, PROVENANCE_FILE = "baselines", "history", "release", "provenance.jsonl"
@@ -145,8 +146,9 @@ def store_one(found: Place, line: Provenance, data: bytes) -> None:
         say(f"{found.folder}: already the baseline, of {last.commit[:12]}")
         return
     put(found, line, data)
-    lacks = f", {line.missing} shapes not measured" if line.missing else ""
-    say(f"{found.folder}: {line.timed} times of {line.candidate}, {line.rows} rows{lacks}, of {line.commit[:12]}")
+    lacks = f", {counted(line.missing, 'shape')} not measured" if line.missing else ""
+    rows = counted(line.rows, "row") + lacks
+    say(f"{found.folder}: {counted(line.timed, 'time')} of {line.candidate}, {rows}, of {line.commit[:12]}")
     if line.replaced is not None:
         old = line.replaced
         said = f"geomean {old.geomean:.4f}x, worst {old.worst:.4f}x on {old.worst_shape_id}"
@@ -195,7 +197,7 @@ def offers(results: Results, ops: dict[str, Op], *, commit: str, candidate: str 
         rows.setdefault(owner.get(row.shape_id) or row.op_type or "", []).append(row)
     strange = [row for name, of_op in rows.items() if name not in ops for row in of_op]
     if strange:
-        what = f"{len(strange)} rows are of no frozen ledger, such as {strange[0].shape_id}"
+        what = f"{counted(len(strange), 'row is', 'rows are')} of no frozen ledger, such as {strange[0].shape_id}"
         raise UnusableInput(Problem(what=what, file=store.RESULTS_FILE, fix="measure the frozen ledgers"))
     return [
         Offer(
