@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gate.analysis.environment import COMPARED, ROW_FIELDS, Stacks, compare
 from gate.cli import VERBS
 from gate.model.problem import Exit
+from tests.factory import make_outcome, make_shape
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,6 +77,15 @@ def test_the_readme_names_every_exit_code() -> None:
     written = {int(code) for code in re.findall(r"code=(\d+)", (ROOT / "gate" / "cli.py").read_text())}
     assert written, "an interruption has a code of its own"
     assert [int(code) for code in re.findall(r"\b\d+\b", told[1])] == sorted({*map(int, Exit), *written})
+
+
+def test_the_comments_document_names_the_fields_that_are_never_marked() -> None:
+    (told,) = re.findall(r"^\| Environment \| (.+) \|$", (ROOT / "docs" / "reading-the-comment.md").read_text(), re.M)
+    assert set(re.findall(r"`(\w+)`", told)) == set(ROW_FIELDS) - COMPARED
+    row = make_outcome(make_shape())
+    for name in ROW_FIELDS:
+        sides = [Stacks.of([msgspec.structs.replace(row, **{name: side})], frozenset({"flydsl"})) for side in "ab"]
+        assert compare(*sides).differences == ((name,) if name in COMPARED else ()), name
 
 
 def test_the_architecture_names_every_package_and_module_of_the_gate() -> None:
