@@ -14,7 +14,7 @@ from gate.analysis.judge import Inputs, judge
 from gate.codegen import checkout
 from gate.codegen.diff import compare_all
 from gate.codegen.keys import CompileCase, Unsupported, compile_case
-from gate.commands import judge_files, judged, machine_code
+from gate.commands import judge_files, judged, machine_code, printed
 from gate.commands.codegen_inputs import comparable, thresholds
 from gate.commands.run import POLICY_FILE, WAIVERS_FILE, read_frozen
 from gate.model.codegen import CodegenRecord
@@ -62,7 +62,11 @@ def decide(
     base_code = {key: record for key, record in taken.base_code.items() if key in wanted}
     changes = compare_all(base_code, taken.head_code, thresholds(frame.policy.codegen)) if taken.head_code else []
     code = machine_code.evidence(work, {change.compile_key: change for change in changes})
-    return combined(frame, taken, work=work, code=code, base_code=base_code)
+    decision = combined(frame, taken, work=work, code=code, base_code=base_code)
+    given = printed.given_of(root, op_from=None)
+    return msgspec.structs.replace(
+        decision, commands=printed.pasteable(decision.commands, matrices=frame.matrices, given=given)
+    )
 
 
 def _case_of(records: Mapping[str, CodegenRecord]) -> Callable[[Shape], CompileCase | Unsupported]:
@@ -91,8 +95,9 @@ def _results(path: Path) -> Results | None:
 
 
 def stored_results(root: Path, arch: str) -> Results:
-    """The stored baselines of one architecture or GPU under `root`."""
-    files = sorted(root.glob(f"*/baselines/{arch}/{store.RESULTS_FILE}"))
+    """The stored baselines of one architecture or GPU under `root`, the ledgers of all ops or the folder of one."""
+    stored = f"baselines/{arch}/{store.RESULTS_FILE}"
+    files = sorted([*root.glob(f"*/{stored}"), *root.glob(stored)])
     return judge_files.merged(store.read_results(file) for file in files)
 
 

@@ -40,7 +40,7 @@ def found(path: Path, name: str, *, arch: str | None = None) -> list[Path]:
     direct = sorted([*path.glob(name), *path.glob(f"*/{name}")])
     if direct:
         return direct
-    frozen = sorted(path.glob(f"*/baselines/{arch or '*'}/{name}"))
+    frozen = _frozen(path, f"baselines/{arch or '*'}/{name}")
     ops = [file.parents[2].name for file in frozen]
     double = sorted({op for op in ops if ops.count(op) > 1})
     if double:
@@ -50,10 +50,15 @@ def found(path: Path, name: str, *, arch: str | None = None) -> list[Path]:
     return frozen
 
 
+def _frozen(path: Path, pattern: str) -> list[Path]:
+    """What lies so in each op's folder in `path`, or in `path` as one op's folder."""
+    return sorted([*path.glob(f"*/{pattern}"), *path.glob(pattern)])
+
+
 def _each(path: Path, name: str, read: Callable[[Path], T], *, arch: str | None = None) -> list[T]:
     files = found(path, name, arch=arch)
     if not files and arch is not None:
-        names = sorted({file.parent.name for file in path.glob(f"*/baselines/*/{name}")})
+        names = sorted({file.parent.name for file in _frozen(path, f"baselines/*/{name}")})
         fix = f"there are {', '.join(names)}" if names else f"expected <op>/baselines/{arch}/{name}"
         raise UnusableInput(Problem(what=f"no {name} of {arch} in this folder", file=str(path), fix=fix))
     if not files:

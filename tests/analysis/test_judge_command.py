@@ -161,6 +161,28 @@ def test_base_may_be_a_folder_of_frozen_ledgers(tmp_path: Path, capsys: pytest.C
     assert "several baselines of rmsnorm" in capsys.readouterr().err
 
 
+def test_base_may_be_the_frozen_folder_of_one_op(tmp_path: Path) -> None:
+    command = frozen(tmp_path, "MI350X")
+    command[command.index("--base") + 1] = str(tmp_path / "frozen" / "rmsnorm")
+    assert run(command) == 0
+    assert run([*command, "--arch", "MI350X"]) == 0
+
+
+def test_policy_and_waivers_beside_the_ledger_are_taken_as_a_run_takes_them(tmp_path: Path) -> None:
+    command = lay_out(tmp_path, **{"head.jsonl": lines(build.run(LEDGER, seed=2, factors={1: 1.5}).outcomes)})
+    (tmp_path / "policy.toml").write_text("[ceilings.ops]\nrmsnorm = 1.0\n")
+    assert run(command) == 0
+    assert decision_in(tmp_path / "out")["policy"]["ceilings"]["ops"] == {"rmsnorm": 1.0}
+    (tmp_path / "mine.toml").write_text("")
+    assert run([*command, "--policy", str(tmp_path / "mine.toml")]) == 1
+    (tmp_path / "policy.toml").unlink()
+    waiver = f'[[waiver]]\nshape_id = "{LEDGER.shapes[1].shape_id}"\nprovider = "flydsl"\nmax_ratio = 2.0\n'
+    waiver += 'expires = 2026-12-31\nreason = "known"\nissue = "https://example.com/1"\n'
+    (tmp_path / "waivers.toml").write_text(waiver)
+    assert run(command) == 0
+    assert decision_in(tmp_path / "out")["counts"]["waived"] == 1
+
+
 def frozen(folder: Path, *arches: str) -> list[str]:
     """The command line of a judgement whose base is a folder of frozen ledgers with baselines of these GPUs."""
     command = lay_out(folder)

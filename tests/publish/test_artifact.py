@@ -60,6 +60,15 @@ def test_from_artifact_to_comment(
     assert len(github.ours(7)) == code, "rows within noise make no comment"
 
 
+def test_the_printed_command_names_the_ledgers_that_the_trusted_side_judged_by(
+    github: FakeGitHub, take: Take, tmp_path: Path, ledgers: Path
+) -> None:
+    github.add_artifact(11, zipped(packed(head_us=13.0)))
+    assert take() == 0 and judged(tmp_path, ledgers) == 1
+    lines = [one["line"] for one in decision_in(tmp_path / "decision")["commands"]]
+    assert lines and all(' --ledgers "$LEDGERS" ' in line for line in lines)
+
+
 def test_the_link_is_taken_without_the_token(github: FakeGitHub, take: Take) -> None:
     github.add_artifact(11, zipped(packed()))
     assert take() == 0
