@@ -21,6 +21,7 @@ from gate.replay.op import Case, MissingDimension, load_op
 from gate.resources import frozen_ledgers_dir
 from tests.commands.code_rig import told
 from tests.factory import decision_in, make_shape
+from tests.needs import needs_flydsl
 from tests.replay import rig
 
 VEC_ADD = {"op_type": "vec_add", "dtype": "f32", "args": {"M": 8}}
@@ -100,6 +101,7 @@ def test_validate_freeze_and_check_name_line_and_dimension(tmp_path: Path, capsy
     assert [line in one for one in told(capsys)] == [True]
 
 
+@needs_flydsl
 def test_a_run_of_machine_code_over_such_a_ledger_has_no_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
