@@ -65,7 +65,7 @@ def run(
             policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
             waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
-            given=printed.given_of(ledgers, op_from=None),
+            given=printed.given_of(ledgers, op_from=op_from_of(folders)),
         )
         measured = put_together(found, plan, work)
         timed_run.write_rows(out, work, measured)
@@ -85,6 +85,13 @@ def outside(out: Path, cleared: Sequence[Path], places: Sequence[Path]) -> None:
         if here == out.resolve() or any(here.is_relative_to(folder.resolve()) for folder in cleared):
             what = f"--out {out} would write over it"
             raise WrongUsage(Problem(what=what, file=str(place), fix="name another --out"))
+
+
+def op_from_of(folders: Sequence[Path]) -> str | None:
+    """Where the shards' ops are defined, as their runs were told; None where they were not, or not all the same."""
+    asked = [run_folder.state(folder).get("asked") for folder in folders if _left(folder)]
+    told = {str(one.get("--op-from") or "") if isinstance(one, dict) else "" for one in asked}
+    return (told.pop() or None) if len(told) == 1 else None
 
 
 def _left(folder: Path) -> bool:

@@ -66,6 +66,8 @@ def test_shards_put_together_say_what_the_whole_run_says(ran: Path, tmp_path: Pa
     told = [(row["shape_id"], row["verdict"], row["ratio"], row["speedup_vs_best"]) for row in merged["rows"]]
     assert told == [(row["shape_id"], row["verdict"], row["ratio"], row["speedup_vs_best"]) for row in whole["rows"]]
     assert merged["scope"] == ""
+    # The merging call is not told where the ops are defined; the shards know.
+    assert merged["commands"] == whole["commands"] != []
 
 
 def test_a_shard_that_is_dead_is_named_with_its_shapes(ran: Path, tmp_path: Path) -> None:
