@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,8 +43,10 @@ def measure(
     try:
         places = _places(jobs, machines, settings)
         shared.all_of(places)
-        shared.roomy = True
-        shared.all_of(shared.crowded(places))
+        for lanes in FEWER if settings.lanes > max(FEWER) and not settings.pinned else (1,):
+            shared.roomy = lanes == 1
+            places = shared.crowded(places, lanes)
+            shared.all_of(places)
     finally:
         shared.halt.set()
         for handle in locks:
@@ -55,6 +58,8 @@ def measure(
 
 
 Place = tuple[Machine, str, Waiting]
+# How many lanes of a GPU take on what was short of memory beside all of them.
+FEWER = (2, 1)
 
 
 def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings) -> list[Place]:
@@ -78,7 +83,8 @@ def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings
 @dataclass(slots=True, kw_only=True)
 class _Shared:
     """What the lanes share; `lane` is a thread's body. A shape for which the lanes' common memory did not suffice is
-    postponed until a lane has the GPU to itself, when all is `roomy`; a lane whose workers find none ends."""
+    postponed until fewer of them share it, at last until one has the GPU to itself, when all is `roomy`; a lane whose
+    workers find none ends."""
 
     settings: Settings
     journal: Journal
@@ -98,15 +104,30 @@ class _Shared:
         for lane in lanes:
             lane.join()
 
-    def crowded(self, places: Sequence[Place]) -> list[Place]:
-        """One lane on each GPU with what was postponed there, and what lanes without memory left, as `_places`."""
+    def crowded(self, places: Sequence[Place], lanes: int) -> list[Place]:
+        """So many lanes on each GPU with what was postponed there, and what lanes without memory left, as `_places`."""
         if self.halt.is_set():
             return []
-        left = [(machine, job) for machine, _, jobs in places for job in iter(partial(jobs.take, None), None)]
+        shared: dict[int, tuple[Waiting, list[Machine]]] = {}
+        for machine, _, jobs in places:
+            shared.setdefault(id(jobs), (jobs, []))[1].append(machine)
+        left = [
+            (machines[number % len(machines)], job)
+            for jobs, machines in shared.values()
+            for number, job in enumerate(iter(partial(jobs.take, None), None))
+        ]
         waiting: dict[str | None, tuple[Machine, Waiting]] = {}
+        jobs_of: Counter[str | None] = Counter()
         for machine, job in sorted(self.postponed + left, key=lambda each: each[1].process):
             waiting.setdefault(machine.gpu, (machine, Waiting()))[1].put(job)
-        return [(machine, f"gpu{machine.gpu or 0}-alone", jobs) for machine, jobs in waiting.values()]
+            jobs_of[machine.gpu] += 1
+        self.postponed.clear()
+        return [
+            (machine, f"gpu{machine.gpu or 0}-{'alone' if lanes == 1 else f'few{lane}'}", jobs)
+            for lane in range(lanes)
+            for machine, jobs in waiting.values()
+            if lane < jobs_of[machine.gpu]
+        ]
 
     def lane(self, machine: Machine, name: str, waiting: Waiting) -> None:
         crew = Crew(self.settings, name=name, gpu=machine.gpu)

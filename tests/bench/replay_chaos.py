@@ -34,7 +34,7 @@ from tests.replay.paper import Paper, World
 ARMS = (Arm(HEAD, "flydsl"), Arm(BASE, "flydsl"), Arm(CONTROL, "triton"), Arm(CONTROL, "aiter"))
 # How an arm ends whose worker or kernel has the fault at some command; the others leave no trace but notes.
 ENDS = {"crash": "failed", "hang": "failed", "fatal": "failed", "fail": "failed", "oom": "oom", "wrong": "incorrect"}
-PASSING = ("kill", "idle", "oom beside", "crowded", "no room", "overwritten", "other inputs")
+PASSING = ("kill", "idle", "oom beside", "oom beside many", "crowded", "no room", "overwritten", "other inputs")
 STEPS = ("open", "pilot", "build", "capture", "check", "profile", "visit", "finish", "recheck")
 JUDGED = ("capture", "check", "profile", "finish", "recheck")
 Reply = dict[str, Any]
@@ -171,7 +171,7 @@ class Trial:
     def _bites(self, do: str, kind: str) -> bool:
         """Whether a fault ends its arm in this run."""
         met = self.timing or do not in ("visit", "finish", "recheck")
-        alone = self.lanes == 1 and kind == "oom beside"
+        alone = self.lanes == 1 and kind in ("oom beside", "oom beside many")
         return met and (kind in ENDS or alone)
 
 

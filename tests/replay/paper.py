@@ -140,7 +140,9 @@ class Worker:
             self.alive = False
             raise WorkerDied("killed as it started", outside=True)
         full = full or (do == "canary" and self.lane != "alone" and self.world.crowded())
-        if full or fault == "oom" or (fault == "oom beside" and self.lane != "alone"):
+        beside = fault == "oom beside" and self.lane != "alone"
+        beside = beside or (fault == "oom beside many" and self.lane.startswith("lane"))
+        if full or fault == "oom" or beside:
             return {"status": "oom", "reason": "full"}
         self.greeted = self.greeted or do == "hello"
         if fault == "fail":

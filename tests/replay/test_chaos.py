@@ -62,6 +62,21 @@ def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[st
     assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
 
 
+@pytest.mark.parametrize(("kind", "last"), [("oom beside many", "few0"), ("oom beside", "alone")])
+def test_what_is_short_of_memory_beside_all_lanes_is_tried_beside_one(kind: str, last: str) -> None:
+    run = trial({(FIRST, "build"): kind})
+    assert run.run() == []
+    lanes = [worker.lane for worker in run.world.workers]
+    assert lanes[-1] == last
+    assert ("alone" in lanes) == (last == "alone") and "few1" not in lanes, "one shape needs one lane"
+
+
+def test_what_lanes_of_two_gpus_leave_is_dealt_to_both() -> None:
+    run = trial({}, shapes=8, lanes=2, gpus=2, early=1)
+    assert run.run() == []
+    assert {worker.gpu for worker in run.world.workers if worker.lane == "alone"} == {"gpu0", "gpu1"}
+
+
 @pytest.mark.parametrize("kind", ["crash", "fatal"])
 def test_a_worker_that_died_finds_no_room_to_come_back(kind: str) -> None:
     assert trial({(HEAD, "check"): kind, (BASE, "check"): kind}, early=9).run() == []
