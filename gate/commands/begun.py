@@ -64,7 +64,7 @@ def asked_of(
     sources: Mapping[str, Any], ledgers: Path, *, ops: tuple[str, ...], shapes: tuple[str, ...]
 ) -> dict[str, Any]:
     """What decides the machine code and what it is held against, by option; kernels are known by their own content."""
-    names = (*HEAD_OPTIONS, "base", *COMPILED_BASE, "arch", "installed_torch")
+    names = (*HEAD_OPTIONS, "base", *COMPILED_BASE, "arch")
     try:
         hashes = file_hashes(ledgers)
     except UnusableInput:
@@ -72,6 +72,7 @@ def asked_of(
     return {
         **selection(ops=ops, shapes=shapes),
         **{f"--{name.replace('_', '-')}": text(sources[name]) for name in names},
+        "--torch": text(sources["installed_torch"]),
         "the ledgers": hashes,
     }
 
