@@ -9,12 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gate import store
 from gate.cli import run
 from gate.codegen.toolchains import CANARIES
-from gate.commands import codegen_sides
+from gate.commands import codegen_sides, judged, timed_code
 from gate.commands.codegen_inputs import Kernels
 from gate.model.decision import Command
 from gate.resources import frozen_ledgers_dir
@@ -92,6 +93,14 @@ def test_lines_name_ledgers_limits_and_policy_of_another_place(tmp_path: Path) -
     assert again.line == f'{AGAIN.line} --arch gfx942 --torch --ledgers "$LEDGERS" --policy "$POLICY"'
     assert again.what == "again; LEDGERS and POLICY: what this run was given"
     assert show.line == SHOW.line.replace("frozen_ledgers", '"$LEDGERS"') + ' --arch gfx942 --policy "$POLICY"'
+
+
+def test_a_timed_run_names_what_it_compiled_beside_its_times(tmp_path: Path) -> None:
+    timed = msgspec.structs.replace(judged.unusable(()), commands=(AGAIN, SHOW))
+    compiled = timed_code.Code(sides=sides(None, "kernels"))
+    found = timed_code.repeating(timed, compiled, ledgers=tmp_path / "mine", policy=None)
+    assert found.commands[0].line == f'{AGAIN.line} --kernels "$KERNELS" --ledgers "$LEDGERS"'
+    assert timed_code.repeating(timed, timed_code.Code(), ledgers=tmp_path, policy=None) == timed
 
 
 def test_a_policy_beside_the_ledgers_is_named_only_where_it_would_not_be_found(tmp_path: Path) -> None:
