@@ -33,6 +33,7 @@ from gate import store
 from gate.model.shape import Shape
 from gate.resources import frozen_ledgers_dir
 from tests.bench import gate_told, run_kills, usual_methods
+from tests.bench.dial_search import Search
 from tests.bench.replay_rig import ROOT
 from tests.bench.usual_methods import DIALLED, Side
 from tests.commands import timed_rig
@@ -145,19 +146,10 @@ def turned(side: Side, slower: float) -> tuple[int, float] | None:
     base = side.ask("dial", rounds=0)["t_us"]
     if base < LEAST_US:
         return None
-    seen, rounds = {0: 0.0}, 8
-    while max(seen.values()) < slower and rounds < 1 << 18:
-        seen[rounds] = side.ask("dial", rounds=rounds)["t_us"] / base - 1
-        rounds *= 3
-    for _ in range(5):
-        below = max(value for value, by in seen.items() if by <= slower)
-        above = min((value for value, by in seen.items() if by > slower and value > below), default=below)
-        middle = (below + above) // 2
-        if middle in (below, above) or abs(seen[below] / slower - 1) < 0.05:
-            break
-        seen[middle] = side.ask("dial", rounds=middle)["t_us"] / base - 1
-    best = min(seen, key=lambda value: abs(seen[value] - slower))
-    return (best, seen[best]) if 0.7 * slower < seen[best] < 1.5 * slower else None
+    search = Search(lambda rounds: side.ask("dial", rounds=rounds)["t_us"] / base - 1)
+    search.reach(slower, first=8, factor=3, limit=1 << 18)
+    best = search.near(slower, tries=5, enough=0.05)
+    return (best, search.seen[best]) if 0.7 * slower < search.seen[best] < 1.5 * slower else None
 
 
 def arm(options: argparse.Namespace, *more: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from gate.replay.looks import Warming
 from gate.replay.sharing import SharedMemory
+from tests.bench.dial_search import Search
 from tests.bench.replay_rig import Side, abba, block_ratios, mean_and_error, planned, reach, start, together
 
 # About 1.8, 3.7, 6.5, 18 and 100 us on an H200.
@@ -89,25 +90,11 @@ def ring(plan: dict[str, Any]) -> str:
 
 
 def calibrate(quick_us: Callable[[int], float], targets: Sequence[float]) -> list[int]:
-    """For each target the dial whose slowdown comes near it: by bracketing, since memory-bound kernels hide work."""
+    """For each target the dial whose slowdown comes near it."""
     base = quick_us(0)
-    seen = {0: 0.0}
-    rounds = 4
-    while max(seen.values()) < max(targets) and rounds < 1 << 20:
-        seen[rounds] = quick_us(rounds) / base - 1
-        rounds *= 2
-    found = []
-    for target in targets:
-        low = max((value for value, slower in seen.items() if slower <= target), default=0)
-        high = min((value for value, slower in seen.items() if slower > target and value > low), default=low + 1)
-        for _ in range(8):
-            middle = (low + high) // 2
-            if middle in (low, high):
-                break
-            seen[middle] = quick_us(middle) / base - 1
-            low, high = (middle, high) if seen[middle] <= target else (low, middle)
-        found.append(min(seen, key=lambda value: abs(seen[value] - target)))
-    return found
+    search = Search(lambda rounds: quick_us(rounds) / base - 1)
+    search.reach(max(targets), first=4, factor=2, limit=1 << 20)
+    return [search.near(target, tries=8) for target in targets]
 
 
 def turned(side: Side, rounds: int) -> float:

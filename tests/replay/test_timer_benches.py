@@ -11,6 +11,7 @@ import pytest
 from gate.replay.chips import Chip
 from gate.replay.timer import RING_BYTES, room
 from tests.bench import timer_aa, timer_seeded
+from tests.bench.dial_search import Search
 from tests.bench.replay_rig import block_ratios, mean_and_error, planned, prepare_pair
 from tests.bench.timer_seeded import Bench, Pair, calibrate, measure, off_pp
 
@@ -119,3 +120,21 @@ def test_the_summary_counts_what_is_off(capsys: pytest.CaptureFixture[str]) -> N
     assert "at most 0.44 percentage points" in said
     assert "1 of 2 cases within 0.3" in said
     assert len(timer_seeded.line(reads[0], 20).split()) == len(timer_seeded.HEADS)
+
+
+def test_a_search_stops_where_it_is_near_enough_and_never_passes_its_limit() -> None:
+    asked: list[int] = []
+
+    def slower(rounds: int) -> float:
+        asked.append(rounds)
+        return rounds / 10_000
+
+    search = Search(slower)
+    search.reach(0.03, first=8, factor=3, limit=1 << 18)
+    assert asked == [8, 24, 72, 216, 648]
+    assert abs(search.seen[search.near(0.03, tries=5, enough=0.05)] / 0.03 - 1) < 0.05
+    assert len(asked) <= 10
+    # Work that a kernel hides whole is never found, and not for ever looked for.
+    hidden = Search(lambda rounds: 0.0)
+    hidden.reach(0.03, first=8, factor=3, limit=100)
+    assert sorted(hidden.seen) == [0, 8, 24, 72] and hidden.seen[hidden.near(0.03, tries=5)] == 0.0
