@@ -13,6 +13,7 @@ from gate.model.reasons import SETTLED_BY, open_kind, sentence
 from gate.model.severity import severity
 
 MOST_SHAPES = 20
+ARMS = "BASE and HEAD: python=... of each commit"
 CODE_SEVERITY = {"fail": 0, "warn": 1}
 # What a change of that severity comes to where it is all that there is to judge.
 UNJUDGED = {1: "; exit code 2, no verdict, is expected: alone, its change can be judged by a time only"}
@@ -133,13 +134,21 @@ def _timing_commands(findings: Sequence[RowFinding], policy: Policy, confirmed: 
         by_op.setdefault(finding.op_type, []).append(finding)
     again = [
         Command(
-            what=f"measure the {_rows(members)} of {op} again; BASE and HEAD: python=... of each commit",
+            what=f"measure the {_rows(members)} of {op} again; {ARMS}{_then(op, members)}",
             line=_replay(op, members[:MOST_SHAPES], policy, confirmed),
         )
         for op, members in by_op.items()
     ]
     worst = next((f for members in by_op.values() for f in members if f.verdict == "regressed"), None)
     return (*again, *([_profiling(worst)] if worst is not None else ()))
+
+
+def _then(op: str, members: Sequence[RowFinding]) -> str:
+    """What is done with the times of another session where stored ones, which it cannot confirm, were compared."""
+    stored = any(open_kind(finding.reasons) == "stored" for finding in members)
+    return (
+        f"; then judge --base confirm-{op}/base --head confirm-{op}/head, which tells of these rows" if stored else ""
+    )
 
 
 def _profiling(worst: RowFinding) -> Command:

@@ -21,6 +21,8 @@ from tests.analysis import build
 from tests.commands import timed_rig as rig
 from tests.factory import decision_in
 
+BARE = {"base": "base_results", "head": "results"}
+
 
 def replay_lines(folder: Path) -> list[str]:
     return [one["line"] for one in decision_in(folder)["commands"] if one["line"].startswith("gate replay ")]
@@ -65,6 +67,26 @@ def test_a_replay_command_of_a_judgement_works_when_pasted(slow: Path, ledgers: 
     (line,) = replay_lines(tmp_path / "judged")
     timed = pasted(line, tmp_path, **{name: str(file) for name, file in files.items()})
     assert sorted(timed) == sorted(re.findall(r"--shape (\S+)", line)) != []
+
+
+def test_stored_times_that_are_open_are_settled_as_their_command_says(
+    slow: Path, ledgers: Path, tmp_path: Path
+) -> None:
+    for side in ("base_results", "results"):
+        rows = store.read_results(slow / side / "rmsnorm" / store.RESULTS_FILE).outcomes
+        bare = {"blocks_us": None, "block_process": None, "session_id": None}
+        store.write_jsonl(tmp_path / f"{side}.jsonl", [msgspec.structs.replace(row, **bare) for row in rows])
+    argv = ["judge", "--ledger", str(ledgers / "rmsnorm"), "--matrix", str(ledgers / "rmsnorm")]
+    argv += ["--policy", str(ledgers / "policy.toml"), "--op-from", f"{rig.KERNELS}:OP", "--out", str(tmp_path / "out")]
+    assert run([*argv, *(f"--{side}={tmp_path}/{name}.jsonl" for side, name in BARE.items())]) == 0
+    assert decision_in(tmp_path / "out")["counts"]["inconclusive"] == 2
+    (command,) = decision_in(tmp_path / "out")["commands"]
+    again = command["what"].split("; then judge ")[1].split(", which tells of these rows")[0]
+    pasted(command["line"], tmp_path, LEDGER=str(ledgers / "rmsnorm"), MATRIX=str(ledgers / "rmsnorm"))
+    asked = re.findall(r"--shape (\S+)", command["line"])
+    assert run([*argv, *(str(tmp_path / word) if "/" in word else word for word in again.split())]) == 1
+    found = {row["shape_id"]: row["verdict"] for row in decision_in(tmp_path / "out")["rows"]}
+    assert [found[one] for one in asked] == ["regressed"] * len(asked) != []
 
 
 def test_another_candidate_is_judged_on_the_ops_that_have_it_and_stays_in_the_commands(tmp_path: Path) -> None:
