@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any
 
-from gate.replay.op import Case, MissingDimension, Tensors
+from gate.replay.op import Case, Tensors
 
 Launch = Callable[[], Any]
 Bind = Callable[[Case, Tensors], Launch]
@@ -55,9 +55,9 @@ class ProviderAdapter:
         self.op_type = op_type
 
     def supports(self, case: Case) -> str | None:
-        """Why the case cannot run here, in the kernel's own words, or None.
+        """Why the case cannot run here, in the kernel's own words, or None. Never raises.
 
-        Raises MissingDimension, and nothing else, where the case lacks a dimension: that is no kernel's refusal.
+        A dimension that the op needs and the case lacks is no kernel's refusal: `Op.refusal` is asked before.
         """
         return None
 
@@ -120,8 +120,6 @@ class KernelAdapter(ProviderAdapter):
             return None
         try:
             return self.when(case)
-        except MissingDimension:
-            raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             return f"{self.provider} {self.op_type} cannot read args {dict(case.args)}: {type(error).__name__} {error}"
 
