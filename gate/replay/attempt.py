@@ -1,7 +1,8 @@
 """One attempt at a shape with the processes at hand: prepare and check the arms, then hold the GPU and visit them.
 
-Only what is timed, or times itself, has the GPU alone; all else is done beside other lanes' like work. A kernel that
-tunes itself does it in its first call: what it chooses must not hang on other lanes.
+Only what is timed has the GPU alone, and first calls of what is under test: who hangs the GPU or takes it down must be
+known, and a kernel that tunes itself must not choose by what other lanes do. First calls of baselines that do not tune
+themselves, and all else, are made beside other lanes' like work.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Attempt:
     talk: Talk
     measuring: Measuring
     share: bool
-    tuning: list[Arm] = field(default_factory=list)
+    first_alone: list[Arm] = field(default_factory=list)
     pilots: dict[Arm, Reply] = field(default_factory=dict)
     twins: tuple[Arm, ...] = ()
 
@@ -52,9 +53,9 @@ class Attempt:
         self.talk.crew.start(dict.fromkeys(arm.side for arm in self.talk.alive()), turn=token.share)
         self.talk.drop()
         self._open()
-        if any(arm in self.tuning for arm in self.talk.alive()):
+        if any(arm in self.first_alone for arm in self.talk.alive()):
             with token.hold():
-                for arm in self.tuning:
+                for arm in self.first_alone:
                     self._pilot(arm)
         with token.share(MOST_PREPARING):
             self._beside([], self._pilot)
@@ -80,8 +81,8 @@ class Attempt:
             result = self.talk.results[arm]
             result.detail, result.commit = reply["detail"], reply["commit"]
             result.allocation, result.layout, result.jit = reply["allocation"], reply["layout"], reply["jit"]
-            if reply["tunes"]:
-                self.tuning.append(arm)
+            if reply["tunes"] or arm.side != CONTROL:
+                self.first_alone.append(arm)
 
     def _pilot(self, arm: Arm) -> None:
         """The first call, unless it has been made, and what the ring is planned by."""
@@ -119,7 +120,7 @@ class Attempt:
             if self.talk.results[arm].alive:
                 self._checked(arm, {"do": "capture"})
             if self.talk.results[arm].alive:
-                reply = self._checked(arm, {"do": "check", "like": right if twin else None})
+                reply = self._checked(arm, {"do": "check", "twin": twin, "like": right if twin else None})
                 right = reply["right"] if twin and reply is not None else right
 
         self._beside(self.twins, one)
@@ -128,7 +129,8 @@ class Attempt:
 
     def _build(self, arm: Arm, plan: Reply, digests: dict[Arm, Any]) -> None:
         result, shared = self.talk.results[arm], arm in self.twins
-        result.plan, result.shared = plan, shared
+        result.planned(plan)
+        result.shared = shared
         reply = self.talk.ask(arm, {"do": "build", "plan": plan, "shared": shared})
         if reply is None:
             return

@@ -5,7 +5,7 @@ The engine holds tensors only as opaque values and hands them back to the device
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -130,9 +130,9 @@ class Memory(Protocol):
         """The numbers, waited for once: beside other processes every wait costs their turns on the GPU."""
         ...
 
-    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
+    def digest(self, tensors: Iterable[Any]) -> tuple[int, ...]:
         """A number for the bytes of each tensor: equal bytes give equal numbers, in every process of one kind; others,
-        the same ones in another order too, give others but by the chance of 64 bits."""
+        the same ones in another order too, give others but by a chance of less than one in 2^31."""
         ...
 
     def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:

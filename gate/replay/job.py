@@ -37,6 +37,8 @@ TIMEOUTS: dict[str, float] = {
 }
 
 
+# What a ring makes of the caches, from the coldest on.
+WARMTH = ("cold_hbm", "cold_l2", "hot")
 # Lanes that share a GPU, one measuring at a time: what costs is to start and to prepare, and that overlaps.
 MOST_LANES = 8
 
@@ -129,6 +131,12 @@ class ArmResult:
     def alive(self) -> bool:
         """Whether the arm can still be measured."""
         return self.status == "ok"
+
+    def planned(self, plan: Mapping[str, Any]) -> None:
+        """Takes the ring of one more look. What was measured before it may have been less cold, or short of memory."""
+        before = self.plan if self.plan is not None and self.visits else plan
+        state = max(plan["cache_state"], before["cache_state"], key=WARMTH.index)
+        self.plan = {**plan, "cache_state": state, "short": plan["short"] or before["short"]}
 
     def fail(self, *, status: str, reason: str, code: str | None = None) -> None:
         """Ends the arm; its times so far are void."""

@@ -6,7 +6,7 @@ import math
 import mmap
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -105,7 +105,7 @@ class SimMemory:
         largest = float(error[finite].max()) if finite.any() else 0.0
         return Comparing(bad=int(bad.sum()), nonfinite=int((~finite).sum()), total=value.size, max_abs=largest)
 
-    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
+    def digest(self, tensors: Iterable[Any]) -> tuple[int, ...]:
         return tuple(zlib.crc32(tensor.tobytes()) for tensor in tensors)
 
     def describe(self, tensor: Any) -> tuple[tuple[int, ...], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gate.replay.chips import MIB
@@ -139,7 +139,7 @@ class TorchMemory:
         largest = error.nan_to_num_(nan=0.0, posinf=0.0).max()
         return Comparing(bad=bad, nonfinite=nonfinite, total=out.numel(), max_abs=largest)
 
-    def digest(self, tensors: Sequence[Any]) -> tuple[int, ...]:
+    def digest(self, tensors: Iterable[Any]) -> tuple[int, ...]:
         totals = [self._chained(self._weighed(part) for part in self._parts(tensor)) for tensor in tensors]
         return tuple(self._torch.stack(totals).tolist()) if totals else ()
 
@@ -159,11 +159,12 @@ class TorchMemory:
         weights = self._row_weights = self._weights(ROW_WORDS) if self._row_weights is None else self._row_weights
         rows = (words[:whole].view(-1, ROW_WORDS) * weights).sum(1)
         rest = words[whole:] * weights[: words.numel() - whole]
-        return (rows * self._weights(rows.numel())).sum() * CHAIN + rest.sum()
+        # Rows are weighed by other numbers than the words in them: else a transposed tile would go unseen.
+        return (rows * self._weights(rows.numel(), first=ROW_WORDS)).sum() * CHAIN + rest.sum()
 
-    def _weights(self, count: int) -> Any:
+    def _weights(self, count: int, first: int = 0) -> Any:
         """Odd 64-bit numbers without a pattern, the same in every process (the mixing of splitmix64)."""
-        places = self._torch.arange(1, count + 1, dtype=self._torch.int64, device=self._place)
+        places = self._torch.arange(first + 1, first + count + 1, dtype=self._torch.int64, device=self._place)
         mixed = places * MIXERS[0]
         for mixer in MIXERS[1:]:
             mixed = (mixed ^ (mixed >> 29)) * mixer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from gate.replay import integrity
@@ -59,16 +60,14 @@ class Outputs:
             for name, count in zip(names, left, strict=True)
         }
 
-    def digest(self) -> list[Any]:
-        """What a replay wrote, by form and bytes: each output of the whole ring, and the inputs that the op writes."""
+    def digest(self) -> list[int] | None:
+        """What a replay wrote, by its bytes: each output of the whole ring, and the inputs that the op writes. None
+        where an output has another form than the op's."""
         ring = range(len(self.results))
-        forms = sorted({str(self.device.describe(own)) for name in self.specs for own in self._owned(name, ring)})
-        written = [self._stacked(name, part) for name in self.specs for part in self._chunks(ring)]
-        return [*forms, *self.device.digest([*written, *(self.inputs[name] for name in self.op.mutates)])]
-
-    def _owned(self, name: str, copies: range) -> Iterator[Any]:
-        """What launches allocated themselves."""
-        return filter(lambda tensor: tensor is not None, (self._own(name, index) for index in copies))
+        if any(self._form(index) is not None for index in ring):
+            return None
+        written = (self._stacked(name, part) for name in self.specs for part in self._chunks(ring))
+        return list(self.device.digest(chain(written, (self.inputs[name] for name in self.op.mutates))))
 
     def judge(self, copies: range) -> tuple[list[Finding], float]:
         """Check 2 on the given ring copies: form, unwritten elements, then values; and the largest error seen."""

@@ -18,7 +18,7 @@ from gate.replay.shared_block import SharedBlock
 PAGE_BYTES = 2 * MIB
 RATE_BYTES = 512 * MIB
 RATE_TRIES = 5
-RATE_ROUNDS = 10
+RATE_ROUNDS, LEAST_ROUNDS = 10, 4
 SLOWEST = 1.1
 
 
@@ -46,14 +46,14 @@ class SharedTorchMemory(TorchMemory):
         self._room = room
 
     def _slower(self, data: Any) -> float:
-        """How many times as long as memory of the process's own this takes to read. Other lanes may disturb one try:
-        the least of a few counts."""
-        found = math.inf
-        for _ in range(RATE_ROUNDS):
-            found = min(found, self._read_ms(data) / self._read_ms(None, len(data)))
-            if found <= SLOWEST:
+        """How many times as long as memory of the process's own this takes to read. Other lanes may disturb either: the
+        least of a few counts of each."""
+        shared = own = math.inf
+        for done in range(1, RATE_ROUNDS + 1):
+            shared, own = min(shared, self._read_ms(data)), min(own, self._read_ms(None, len(data)))
+            if done >= LEAST_ROUNDS and shared <= SLOWEST * own:
                 break
-        return found
+        return shared / own
 
     def _read_ms(self, data: Any, size: int = 0) -> float:
         """The least milliseconds that reading the bytes took; of `size` bytes of the process's own without `data`."""

@@ -139,7 +139,7 @@ class Worker:
         return self.cells[message["arm"]].capture()
 
     def check(self, message: Reply) -> Reply:
-        found = self.cells[message["arm"]].check(message.get("like"))
+        found = self.cells[message["arm"]].check(twin=bool(message.get("twin")), like=message.get("like"))
         # The references took several times the ring; what they leave lying idle, other lanes may need.
         return {**found, "trim_s": self._trim()}
 
@@ -156,7 +156,7 @@ class Worker:
         return self.cells[message["arm"]].finish(message["times_us"], slope=message["method"] == "graph_slope")
 
     def recheck(self, message: Reply) -> Reply:
-        return self.cells[message["arm"]].recheck()
+        return {**self.cells[message["arm"]].recheck(), "trim_s": self._trim()}
 
     def drop(self, message: Reply) -> Reply:
         del message

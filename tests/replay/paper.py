@@ -16,7 +16,7 @@ from typing import Any
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.link import WorkerDied
 
-ALONE = {"tune", "profile", "visit", "finish", "floor", "coldness", "canary"}
+ALONE = {"first", "profile", "visit", "finish", "floor", "coldness", "canary"}
 BESIDE = {"hello", "lend", "borrow", "pilot", "build", "capture", "check", "recheck"}
 # Arms whose first call times kernels, and so has the GPU alone.
 TUNES = {"control/aiter"}
@@ -115,8 +115,8 @@ class Worker:
         message = self.waiting.pop()
         if message["do"] != what or self.waiting:
             self.world.wrong.append(f"{self.name}: the reply to {what} is another one's")
-        tunes = what == "pilot" and message["arm"] in TUNES
-        with self.world.working(self.gpu, "tune" if tunes else what):
+        alone = what == "pilot" and (message["arm"] in TUNES or self.side != "control")
+        with self.world.working(self.gpu, "first" if alone else what):
             return {"status": "ok", **self.answer(what, message)}
 
     def ask(self, message: Reply, *, timeout_s: float) -> Reply:

@@ -49,6 +49,16 @@ def test_a_digest_tells_the_same_numbers_in_another_order(monkeypatch: pytest.Mo
     assert memory.digest([tensor]) == TorchMemory("cpu").digest([tensor])
 
 
+def test_a_digest_tells_a_transposed_tile() -> None:
+    memory = TorchMemory("cpu")
+    square = memory.normal(torch.empty(4096, 4096), seed=4)
+    tile = square.clone()
+    tile[64:128, 64:128] = square[64:128, 64:128].T
+    one = square.clone()
+    one[7, 11], one[11, 7] = square[11, 7], square[7, 11]
+    assert len(set(memory.digest([square, square.T.contiguous(), tile, one]))) == 4
+
+
 def test_scratch_is_zero() -> None:
     piece = TorchMemory("cpu").scratch(12, torch.int32)
     assert piece.dtype == torch.int32 and piece.tolist() == [0] * 12

@@ -44,7 +44,7 @@ def checked(adapter: Any, like: Any = None, *, seed: int = 11) -> dict[str, Any]
     cell.build(PLAN)
     cell.capture()
     COMPUTED.clear()
-    return cell.check(like)
+    return cell.check(twin=True, like=like)
 
 
 @pytest.mark.parametrize("adapter", [sim_kernels.good, sim_cheating.own_output])
@@ -75,6 +75,21 @@ def test_what_is_wrong_is_found_beside_what_is_right(adapter: Any, code: str) ->
     found = checked(adapter, checked(sim_kernels.good)["right"])
     assert code in [finding["code"] for finding in found["findings"]]
     assert found["right"] is None, "a third would be measured by what is wrong"
+
+
+def test_outputs_of_several_forms_are_one_finding() -> None:
+    first = checked(sim_kernels.good)["right"]
+    found = checked(sim_cheating.own_output_widens, first)
+    assert [finding["code"] for finding in found["findings"]] == ["wrong_form"]
+
+
+def test_who_is_no_twin_tells_no_digests() -> None:
+    device = SimDevice(SimOptions(noise=0.0, l2=0.001))
+    case = Case(shape_id="s", op_type="sim", dtype="fp32", args={"M": 8, "N": 64}, layout={})
+    cell = Cell(device=device, adapter=sim_kernels.good, op=COUNTED, case=case, seed=11)
+    cell.build(PLAN)
+    cell.capture()
+    assert cell.check()["right"] is None and COMPUTED
 
 
 def test_a_pilot_tells_how_near_to_the_peak_a_kernel_is() -> None:
