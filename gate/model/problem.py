@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import msgspec
 
+from gate.model.text import one_line
+
 
 class Exit(IntEnum):
     """The gate's exit codes, as `contracts` fixes them."""
@@ -34,7 +36,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
         text = f"{where}: {self.what}" if where else self.what
-        return f"{text}; {self.fix}" if self.fix else text
+        # What a file holds may be quoted in it.
+        return one_line(f"{text}; {self.fix}" if self.fix else text)
 
 
 class GateError(Exception):

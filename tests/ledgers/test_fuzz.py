@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gate import cli
@@ -81,6 +81,7 @@ def validated(data):
 
 @FEW
 @given(st.binary(max_size=200) | damaged() | DATA.map(lambda value: json.dumps(value).encode()))
+@example(b'[{"\\n":null}]')
 def test_validating_never_raises(data):
     for problem in validated(data):
         assert problem.what
