@@ -10,6 +10,7 @@ import msgspec
 
 from gate.ledgers.scan import FIX
 from gate.model.problem import Problem
+from gate.replay import op
 from gate.replay.op import UnknownOp, load_op
 
 
@@ -35,8 +36,7 @@ def needs(op_type: str) -> tuple[str, ...]:
 
 def lacking(op_type: str, args: Mapping[str, Any]) -> str:
     """The dimensions that the op needs and these args do not have, in words; empty if they have all."""
-    names = [name for name in needs(op_type) if args.get(name) is None]
-    return f"{op_type} needs {' and '.join(names)}, which its args do not have" if names else ""
+    return op.lacking(op_type, needs(op_type), args, owner="its args")
 
 
 def lacking_rows(lines: Iterable[tuple[int, bytes]], *, file: str) -> list[Problem]:

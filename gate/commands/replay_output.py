@@ -14,7 +14,8 @@ from gate.model.outcome import Outcome, Status
 from gate.model.problem import Exit, Problem, UnusableInput
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import Job
-from gate.replay.journal import JOURNAL, merged, read_lines
+from gate.replay.journal import merged
+from gate.replay.journal_lines import JOURNAL, read_lines
 from gate.replay.machine import Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.samples import encode_samples, sample_rows

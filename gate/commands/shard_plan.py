@@ -13,7 +13,7 @@ from gate import store
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.replay import shards
 from gate.replay.job import Job
-from gate.replay.journal import JOURNAL, read_lines
+from gate.replay.journal_lines import JOURNAL, read_lines
 
 PLAN_FILE = "plan.json"
 SCHEMA = "gate.shard_plan/1"

@@ -20,7 +20,8 @@ from gate.model.outcome import Outcome
 from gate.model.problem import Problem, UnusableInput
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import MOST_LANES, Job
-from gate.replay.journal import JOURNAL, Journal, merged, open_journal, read_lines
+from gate.replay.journal import Journal, merged, open_journal
+from gate.replay.journal_lines import JOURNAL, read_lines
 from gate.replay.machine import Machine, Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.runner import measure

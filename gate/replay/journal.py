@@ -13,9 +13,7 @@ from typing import Any
 from gate import locks
 from gate.model.problem import Problem, UnusableInput
 from gate.replay import run_folder
-from gate.replay.journal_lines import JOURNAL as JOURNAL
-from gate.replay.journal_lines import read_lines as read_lines
-from gate.replay.journal_lines import sealed, whole_lines
+from gate.replay.journal_lines import JOURNAL, read_lines, sealed, whole_lines
 
 LOCK = ".lock"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -103,6 +103,12 @@ class Spec:
     partial: bool = False
 
 
+def lacking(op_type: str, needs: Iterable[str], args: Mapping[str, Any], *, owner: str) -> str:
+    """Which of these dimensions the args, called as `owner`, do not have, in words; empty if they have all."""
+    names = [name for name in needs if args.get(name) is None]
+    return f"{op_type} needs {' and '.join(names)}, which {owner} do not have" if names else ""
+
+
 class _Asked(dict[str, int]):
     """The args of no shape: whatever is asked of them is there, as a size that any op can take, and is kept."""
 
@@ -189,8 +195,7 @@ class Op:
 
     def lacking(self, args: Mapping[str, Any]) -> str:
         """The dimensions of `needs` that these args do not have, in words; empty if they have all."""
-        names = [name for name in self.needs() if args.get(name) is None]
-        return f"{self.name} needs {' and '.join(names)}, which the shape's args do not have" if names else ""
+        return lacking(self.name, self.needs(), args, owner="the shape's args")
 
     def refusal(self, case: Case) -> str | None:
         """Why this op cannot be built for the case, or None. Raises MissingDimension where the case lacks one."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate import store
-from gate.replay.journal import JOURNAL
+from gate.replay.journal_lines import JOURNAL
 
 if TYPE_CHECKING:
     from tests.bench.full_gate import Plan

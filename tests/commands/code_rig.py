@@ -30,6 +30,14 @@ def write_ledgers(root: Path) -> None:
     assert run(["ledger", "freeze", str(root)]) == 0
 
 
+def record_ledgers(root: Path) -> Path:
+    """Those ledgers, whose baseline is the installed flydsl itself."""
+    write_ledgers(root)
+    assert run(["codegen", "record", "--as-baseline", str(root), "--ledgers", str(root)]) == 0
+    assert run(["ledger", "freeze", str(root)]) == 0
+    return root
+
+
 def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines of standard error since the last look."""
     return capsys.readouterr().err.splitlines()

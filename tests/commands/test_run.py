@@ -16,19 +16,14 @@ import pytest
 from gate import store
 from gate.cli import run
 from gate.codegen.toolchains import CANARIES
-from tests.commands.code_rig import write_ledgers
+from tests.commands.code_rig import record_ledgers, write_ledgers
 from tests.factory import decision_in
 from tests.needs import needs_flydsl
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ledgers whose baseline is the installed flydsl itself."""
-    root = tmp_path_factory.mktemp("recorded") / "frozen_ledgers"
-    write_ledgers(root)
-    assert run(["codegen", "record", "--as-baseline", str(root), "--ledgers", str(root)]) == 0
-    assert run(["ledger", "freeze", str(root)]) == 0
-    return root
+    return record_ledgers(tmp_path_factory.mktemp("recorded") / "frozen_ledgers")
 
 
 @needs_flydsl

@@ -19,7 +19,7 @@ from gate.commands import codegen_sides, judged, timed_code
 from gate.commands.codegen_inputs import Kernels
 from gate.model.decision import Command
 from gate.resources import frozen_ledgers_dir
-from tests.commands.code_rig import write_ledgers
+from tests.commands.code_rig import record_ledgers
 from tests.factory import decision_in
 from tests.needs import needs_flydsl
 
@@ -29,12 +29,7 @@ SHOW = Command(what="show", line="gate codegen show k --base frozen_ledgers --he
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ledgers whose baseline is the installed flydsl itself."""
-    root = tmp_path_factory.mktemp("recorded") / "mine"
-    write_ledgers(root)
-    assert run(["codegen", "record", "--as-baseline", str(root), "--ledgers", str(root)]) == 0
-    assert run(["ledger", "freeze", str(root)]) == 0
-    return root
+    return record_ledgers(tmp_path_factory.mktemp("recorded") / "mine")
 
 
 def pasted(line: str, folder: Path, **given: Path) -> tuple[int, str]:

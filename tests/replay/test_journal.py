@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gate.model.problem import UnusableInput
-from gate.replay.journal import JOURNAL, open_journal, read_lines
+from gate.replay.journal import open_journal
+from gate.replay.journal_lines import JOURNAL, read_lines
 
 HEADER = {"session_id": "s1", "seed": 1, "fingerprint": {"ledger": "a", "seed": None}}
 
