@@ -101,23 +101,23 @@ def take(
     Exit codes: 0 taken, 2 not taken (then --decision holds a no-verdict that says why). A change that touches no
     kernel needs no results: it leaves a pass that says so.
     """
-    judged.clear(decision)
-    store.remove_folder(out)
-    if run_id is None:
-        raise WrongUsage(Problem(what="take needs --run", file="", fix="name the workflow run that measured"))
-    hub = connect(repo)
-    try:
-        taken = take_in(hub, run_id, attempt, workflow=workflow, name=name)
-    except UnusableInput as error:
-        judged.write(judged.unusable(error.problems), decision)
-        raise
-    if taken is None:
-        judged.write(artifact_judge.nothing_changed(), decision)
-        click.echo("no kernel changed: nothing to judge", err=True)
-        return 0
-    for part, place in PLACES.items():
-        if taken.rows[part]:
-            store.write_jsonl(out / place, taken.rows[part])
+    with judged.anew(decision):
+        store.remove_folder(out)
+        if run_id is None:
+            raise WrongUsage(Problem(what="take needs --run", file="", fix="name the workflow run that measured"))
+        hub = connect(repo)
+        try:
+            taken = take_in(hub, run_id, attempt, workflow=workflow, name=name)
+        except UnusableInput as error:
+            judged.write(judged.unusable(error.problems), decision)
+            raise
+        if taken is None:
+            judged.write(artifact_judge.nothing_changed(), decision)
+            click.echo("no kernel changed: nothing to judge", err=True)
+            return 0
+        for part, place in PLACES.items():
+            if taken.rows[part]:
+                store.write_jsonl(out / place, taken.rows[part])
     click.echo(", ".join(f"{len(rows)} {part}" for part, rows in taken.rows.items() if rows) or "no rows", err=True)
     return 0
 
@@ -161,17 +161,17 @@ def judge_command(
     """
     if not source.is_dir() and (out / judged.DECISION_FILE).is_file():
         return artifact_judge.told_before(out)
-    judged.clear(out)
     root = ledgers or default_ledgers()
     places = {part: source / place for part, place in PLACES.items()}
-    try:
-        decision = artifact_judge.decide(
-            places, root=root, policy=policy, waivers=waivers, arch=arch, today=datetime.now(UTC).date()
-        )
-    except UnusableInput as error:
-        judged.write(judged.unusable(error.problems), out)
-        raise
-    judged.write(decision, out)
+    with judged.anew(out):
+        try:
+            decision = artifact_judge.decide(
+                places, root=root, policy=policy, waivers=waivers, arch=arch, today=datetime.now(UTC).date()
+            )
+        except UnusableInput as error:
+            judged.write(judged.unusable(error.problems), out)
+            raise
+        judged.write(decision, out)
     judged.show(decision, out)
     return judged.EXITS[decision.gate]
 

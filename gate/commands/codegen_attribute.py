@@ -12,7 +12,7 @@ from gate.codegen import checkout
 from gate.codegen.attribute import CAUSES, Attribution, attribute_all
 from gate.codegen.keys import CompileCase, compile_case
 from gate.commands import machine_code
-from gate.commands.codegen_inputs import FOLDER, Kernels, compiled, kernels_of, limit_options, python_of
+from gate.commands.codegen_inputs import FOLDER, Kernels, compiled, hold, kernels_of, limit_options, python_of
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
 from gate.resources import frozen_ledgers_dir
@@ -44,6 +44,7 @@ def command(
     cases = cases_of(new, ops)
     if not cases:
         raise WrongUsage(Problem(what=f"no case for {', '.join(ops)}", file="", fix="name ops that the kernels have"))
+    hold(out)
     pythons = {"base": interpreter(base_wheel), "head": interpreter(head_wheel)}
     corners: dict[str, dict[str, CodegenRecord]] = {}
     for title, kernels, side in (

@@ -49,6 +49,12 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
         return checkout.compile_case(shape) if self.is_checkout else compile_case(shape)
 
 
+def hold(out: Path | None) -> None:
+    """Holds the folder of --out, if given, until the command ends. Raises UnusableInput if another process does."""
+    if out is not None:
+        click.get_current_context().with_resource(store.output_lock(out))
+
+
 def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say for what and how fast to compile."""
     options = [

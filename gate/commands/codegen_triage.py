@@ -13,7 +13,7 @@ from gate.codegen.diff import compare_all
 from gate.codegen.keys import compile_case
 from gate.codegen.triage import Triage, triage
 from gate.commands.amounts import Amount
-from gate.commands.codegen_inputs import FILE, FOLDER, codegen_policy, comparable, read_records, thresholds
+from gate.commands.codegen_inputs import FILE, FOLDER, codegen_policy, comparable, hold, read_records, thresholds
 from gate.model.problem import Problem, UnusableInput
 from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
@@ -59,6 +59,7 @@ def command(
     of_checkout = any(record.toolchain.kernels == checkout.NAME for record in after.values())
     cases = {shape.shape_id: (checkout.compile_case if of_checkout else compile_case)(shape) for shape in shapes}
     found = triage(shapes, cases, changes, same_code=rules.same_code, samples=rules.same_code_samples)
+    hold(out)
     if out is not None:
         store.write_jsonl(out / TRIAGE_FILE, found)
         store.write_text(out / SHAPES_FILE, "".join(f"{one.shape_id}\n" for one in found if one.action != "skip"))

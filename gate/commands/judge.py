@@ -33,8 +33,10 @@ class Judge(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError:
-            for out in named(words, "--out"):
-                judged.clear(Path(out))
+            for out in map(Path, named(words, "--out")):
+                if out.is_dir():
+                    with judged.anew(out):
+                        pass
             raise
 
 
@@ -78,8 +80,7 @@ def command(
     cannot be used still leaves a decision.json that says so.
     """
     day = (today or datetime.now(UTC)).date()
-    judged.clear(out)
-    with judged.without_collector():
+    with judged.anew(out), judged.without_collector():
         try:
             inputs = judge_files.read_inputs(**{**given, **beside(given)}, today=day)
         except UnusableInput as error:

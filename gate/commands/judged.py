@@ -51,6 +51,14 @@ def write(decision: Decision, out: Path) -> None:
         raise
 
 
+@contextmanager
+def anew(out: Path) -> Iterator[None]:
+    """Holds the folder for one judgement; that of an earlier call is gone. Raises UnusableInput if another does."""
+    with store.output_lock(out):
+        clear(out)
+        yield
+
+
 def clear(out: Path) -> None:
     """Removes an earlier judgement, so that a run that breaks off cannot leave an old verdict standing."""
     texts = ("comment.md", "status.json", "step_summary.md", "regression_summary.md")

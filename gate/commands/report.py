@@ -158,8 +158,12 @@ def write_all(job: Job) -> list[str]:
 def _run(write: Callable[[Job], list[str]], *, as_json: bool, **inputs: Any) -> int:
     with without_collector():
         job = read_job(**inputs)
-        told = store.encode(job.rollup) if as_json else f"written to {job.out}: {', '.join(write(job))}"
-    click.echo(told)
+        if as_json:
+            click.echo(store.encode(job.rollup))
+            return 0
+        with store.output_lock(job.out):
+            written = write(job)
+    click.echo(f"written to {job.out}: {', '.join(written)}")
     return 0
 
 

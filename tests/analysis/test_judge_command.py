@@ -43,7 +43,8 @@ def lines(records: Any) -> str:
 def test_a_clean_judgement_writes_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(lay_out(tmp_path)) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "comment.md", "decision.json", "regression_summary.md", "regressions.jsonl", "status.json", "step_summary.md",
+        ".lock", "comment.md", "decision.json", "regression_summary.md", "regressions.jsonl", "status.json",
+        "step_summary.md",
     ]  # fmt: skip
     assert decision_in(tmp_path / "out")["gate"] == "pass"
     assert "PASS" in capsys.readouterr().out
@@ -213,7 +214,7 @@ def test_wrong_usage_leaves_no_earlier_verdict(tmp_path: Path, wrong: list[str],
         at = command.index("--out")
         command[at : at + 2] = [f"--out={command[at + 1]}"]
     assert run([*command, *wrong]) == 64
-    assert list((tmp_path / "out").iterdir()) == []
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
 def test_policy_explain_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

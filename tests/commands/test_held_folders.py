@@ -1,0 +1,71 @@
+"""A folder that another gate writes to: each verb that leaves several files says so, and touches none of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gate import store
+from gate.cli import run
+from gate.commands import judged
+from gate.resources import frozen_ledgers_dir
+from tests.analysis import build
+
+LEDGER = build.ledger(1)
+SHAPE = "sha1:642f7a188d3a01e9"
+RMSNORM = frozen_ledgers_dir() / "rmsnorm"
+
+
+def judge(out: Path) -> list[str]:
+    files = {"ledger": store.LEDGER_FILE, "matrix": store.MATRIX_FILE}
+    argv = ["judge", *(f"--{option}={RMSNORM / name}" for option, name in files.items())]
+    return [*argv, "--base", str(out), "--head", str(out), "--out", str(out)]
+
+
+def verbs(out: Path) -> dict[str, list[str]]:
+    """The command lines by name; `taken`, beside `out`, is a folder with nothing in it."""
+    taken, records = out.parent / "taken", str(RMSNORM / "baselines" / "gfx950")
+    to = ["--out", str(out)]
+    return {
+        "judge": judge(out),
+        "judge, wrong words": [*judge(out), "--hed", "x"],
+        "artifact judge": ["artifact", "judge", "--from", str(taken), *to],
+        "artifact take": ["artifact", "take", "--run", "1", "--out", str(taken), "--decision", str(out)],
+        "report": ["report", "summary", "--from", str(out)],
+        "profile": ["profile", "--op", "rmsnorm", "--shape", SHAPE, *to],
+        "profile --from": ["profile", "--from", str(out.parent / "trace.json"), *to],
+        "profile --decision": ["profile", "--decision", str(out), *to],
+        "codegen record": ["codegen", "record", "--op", "rmsnorm", *to],
+        "codegen attribute": ["codegen", "attribute", "--base-wheel", "0.4.0", "--head-wheel", "0.5.0", *to],
+        "codegen triage": ["codegen", "triage", records, records, *to],
+    }
+
+
+@pytest.mark.parametrize("name", verbs(Path()))
+def test_a_folder_that_another_gate_writes_to_is_left_alone(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "trace.json").write_text('{"traceEvents": []}')
+    judged.write(build.decide(LEDGER, build.run(LEDGER, seed=1), build.run(LEDGER, seed=2)), out)
+    with store.output_lock(out):
+        before = contents(tmp_path)
+        assert run(verbs(out)[name]) == 2
+        assert contents(tmp_path) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "another gate writes here" in line
+    assert (tmp_path / "taken").is_dir()
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_folder_is_free_once_a_verb_has_ended(tmp_path: Path) -> None:
+    records = str(RMSNORM / "baselines" / "gfx950")
+    for _ in range(2):
+        assert run(["codegen", "triage", records, records, "--out", str(tmp_path)]) == 0
+    with store.output_lock(tmp_path):
+        pass
