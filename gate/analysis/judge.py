@@ -7,8 +7,8 @@ from datetime import date
 
 import msgspec
 
+from gate.analysis import confirm, decide, design, findings, geomean_gate, phrases, summary, whole
 from gate.analysis import controls as control_arm
-from gate.analysis import decide, design, findings, geomean_gate, phrases, summary, whole
 from gate.analysis.book import Book, open_book
 from gate.analysis.case import Case
 from gate.analysis.cells import Cell, lay_out
@@ -19,7 +19,7 @@ from gate.analysis.plain.columns import AnyResults, Columns
 from gate.analysis.plain.part import Part
 from gate.analysis.problems import told
 from gate.analysis.profiled import Profiles, usable
-from gate.analysis.rows import Row, is_hot, judge_rows, pair_of
+from gate.analysis.rows import Row, is_hot, judge_rows
 from gate.model.decision import CodeEvidence, Decision, RowFinding
 from gate.model.diagnosis import Diagnosis
 from gate.model.ledger import Ledger
@@ -100,7 +100,7 @@ def _judge(inputs: Inputs, ledger: Ledger, plain: Part | None) -> Decision:
     known = None if plain is None else part.moves(plain, ledger, inputs.matrices, policy)
     moved = control_arm.compare(cells, policy, known)
     floors = summary.launch_floors((base, head), policy)
-    again = _confirm_pairs(inputs, cells)
+    again = confirm.pairs_of(inputs.confirm, inputs.ledger, inputs.matrices, policy)
     rows = judge_rows(
         cells,
         policy=policy,
@@ -155,20 +155,6 @@ def _findings(
         classified = classify(case, hot=is_hot(cell.shape, policy))
         result.append(findings.finding(cell, row, best, classified, policy=policy, code=inputs.code))
     return tuple(result)
-
-
-def _confirm_pairs(inputs: Inputs, cells: Sequence[Cell]) -> dict[str, Pair]:
-    """The pairs of the confirming session by shape_id, where both its arms are usable."""
-    if inputs.confirm is None:
-        return {}
-    ledger = Ledger(shapes=tuple(cell.shape for cell in cells))
-    base, head = (open_book(results) for results in inputs.confirm)
-    again = lay_out(ledger, inputs.matrices, base=base, head=head, policy=inputs.policy)
-    return {
-        cell.shape.shape_id: pair_of(cell, inputs.policy)
-        for cell in again
-        if cell.base_arm.timed and cell.head_arm.timed
-    }
 
 
 def _decision(seen: WholeRun) -> Decision:

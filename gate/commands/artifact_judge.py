@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from gate import store
+from gate.analysis.confirm import idle
 from gate.analysis.judge import Inputs, judge
 from gate.codegen import checkout
 from gate.codegen.diff import compare_all
@@ -118,7 +119,10 @@ def combined(
     spared = _spared(shapes, matrices, taken.head, code)
     timed = tuple(shape for shape in shapes if shape.shape_id not in spared)
     if taken.head.outcomes and timed:
-        timing = judge(msgspec.structs.replace(frame, ledger=_narrow(frame.ledger, timed), code=code))
+        asked = msgspec.structs.replace(frame, ledger=_narrow(frame.ledger, timed), code=code)
+        timing = judge(asked)
+        if (why := idle(asked, timing)) is not None:
+            raise UnusableInput(why)
         timing = uncontradicted(timing)
         if not spared:
             return timing

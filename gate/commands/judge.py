@@ -83,11 +83,11 @@ def command(
     with judged.anew(out), judged.without_collector():
         try:
             inputs = judge_files.read_inputs(**{**given, **beside(given)}, today=day)
+            place = printed.Given(ledger=given["ledger"], matrix=given["matrix"], op_from=op_from)
+            decision = decide(inputs, candidate, place)
         except UnusableInput as error:
             judged.write(judged.unusable(error.problems), out)
             raise
-        place = printed.Given(ledger=given["ledger"], matrix=given["matrix"], op_from=op_from)
-        decision = decide(inputs, candidate, place)
         judged.write(decision, out)
     judged.show(decision, out, as_json=as_json)
     return judged.EXITS[decision.gate]
@@ -106,8 +106,9 @@ def beside(given: Mapping[str, Any]) -> dict[str, Path | None]:
 def decide(inputs: Inputs, candidate: str | None, place: printed.Given) -> Decision:
     """The decision with commands that find what was judged; of another candidate on the ops that have it.
 
-    Raises WrongUsage for a candidate that no op has.
+    Raises WrongUsage for a candidate that no op has, UnusableInput for a confirming session that can settle nothing.
     """
+    from gate.analysis.confirm import idle
     from gate.analysis.judge import judge
     from gate.commands.timed_work import candidates
 
@@ -118,5 +119,7 @@ def decide(inputs: Inputs, candidate: str | None, place: printed.Given) -> Decis
         ledger = Ledger(shapes=kept, problems=whole.problems)
         inputs, scope = msgspec.structs.replace(inputs, ledger=ledger, matrices=matrices), scope_of(whole, ledger)
     decision = judge(inputs)
+    if (why := idle(inputs, decision)) is not None:
+        raise UnusableInput(why)
     commands = printed.pasteable(decision.commands, matrices=inputs.matrices, given=place)
     return msgspec.structs.replace(decision, scope=scope, commands=commands)

@@ -205,6 +205,27 @@ def test_one_of_several_baselines_is_chosen_by_arch(tmp_path: Path, capsys: pyte
     assert "no benchmark_results.jsonl of gfx90a in this folder; there are gfx942, gfx950" in capsys.readouterr().err
 
 
+NO_BLOCKS = "has 4 blocks of base and of head"
+STORED = "settles only rows whose base and head have blocks of one session; none has here"
+
+
+@pytest.mark.parametrize(("judged", "again", "words"), [(None, 8, STORED), (3, 8, STORED), (8, None, NO_BLOCKS)])
+def test_a_confirming_session_that_can_settle_nothing_is_told(
+    judged: int | None, again: int | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = {1: 1.2}
+    text = {"base.jsonl": lines(build.run(LEDGER, seed=1, k=judged).outcomes)}
+    text["head.jsonl"] = lines(build.run(LEDGER, seed=2, k=judged, factors=slow).outcomes)
+    command = [*lay_out(tmp_path, **text), "--confirm"]
+    for side, seed in (("base", 3), ("head", 4)):
+        (tmp_path / f"again_{side}.jsonl").write_text(lines(build.run(LEDGER, seed=seed, k=again).outcomes))
+        command.append(str(tmp_path / f"again_{side}.jsonl"))
+    assert run(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert decision_in(tmp_path / "out")["reasons"] == ["unusable_input"]
+
+
 @pytest.mark.parametrize("wrong", [["--hed", "x"], ["--today", "yesterday"]])
 @pytest.mark.parametrize("joined", [True, False])
 def test_wrong_usage_leaves_no_earlier_verdict(tmp_path: Path, wrong: list[str], joined: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gate import store
@@ -181,6 +182,19 @@ def test_nothing_measured_and_nothing_compiled_is_no_verdict(
     assert take() == 0
     assert judged(tmp_path, ledgers) == 2
     assert decision_in(tmp_path / "decision")["gate"] == "no_verdict"
+
+
+def test_a_confirming_session_beside_stored_times_is_no_verdict(
+    github: FakeGitHub, take: Take, tmp_path: Path, ledgers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"confirm_base": rows_of(10.0), "confirm_head": rows_of(13.0)}
+    for part, again in (("base_results", "confirm_base"), ("head_results", "confirm_head")):
+        rows[part] = [msgspec.structs.replace(row, blocks_us=None) for row in rows[again]]
+    github.add_artifact(11, zipped(bundle.encode(rows, head_sha=SHA, base_sha="b" * 40)))
+    assert take() == 0
+    assert judged(tmp_path, ledgers) == 2
+    assert "none has here; judge its results alone" in capsys.readouterr().err
+    assert decision_in(tmp_path / "decision")["reasons"] == ["unusable_input"]
 
 
 @pytest.mark.parametrize(("verdict", "head", "gate"), [("fail", None, "no_verdict"), ("same", "side", "pass")])
