@@ -64,10 +64,7 @@ def decide(
     changes = compare_all(base_code, taken.head_code, thresholds(frame.policy.codegen)) if taken.head_code else []
     code = machine_code.evidence(work, {change.compile_key: change for change in changes})
     decision = combined(frame, taken, work=work, code=code, base_code=base_code)
-    given = printed.given_of(root, op_from=None)
-    return msgspec.structs.replace(
-        decision, commands=printed.pasteable(decision.commands, matrices=frame.matrices, given=given)
-    )
+    return printed.repeatable(decision, matrices=frame.matrices, given=printed.given_of(root, op_from=None))
 
 
 def _case_of(records: Mapping[str, CodegenRecord]) -> Callable[[Shape], CompileCase | Unsupported]:

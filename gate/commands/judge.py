@@ -121,5 +121,5 @@ def decide(inputs: Inputs, candidate: str | None, place: printed.Given) -> Decis
     decision = judge(inputs)
     if (why := idle(inputs, decision)) is not None:
         raise UnusableInput(why)
-    commands = printed.pasteable(decision.commands, matrices=inputs.matrices, given=place)
-    return msgspec.structs.replace(decision, scope=scope, commands=commands)
+    decision = printed.repeatable(decision, matrices=inputs.matrices, given=place)
+    return msgspec.structs.replace(decision, scope=scope)

@@ -11,7 +11,7 @@ import msgspec
 
 from gate import store
 from gate.commands import judge_files
-from gate.model.decision import Command
+from gate.model.decision import Command, Decision
 from gate.model.matrix import Matrix
 from gate.replay import ops
 from gate.resources import frozen_ledgers_dir
@@ -21,11 +21,14 @@ STORED = "frozen_ledgers"
 REPLAY, PROFILE = "gate replay ", "gate profile "
 # The candidate of a matrix that names none.
 USUAL = "flydsl"
+# The GPU that rows of the simulated one name.
+SIMULATED = "simulated"
 EXPLAINED = {
     "LEDGERS": "the folder of this run's ledgers",
     "LEDGER": "the ledger of this run",
     "MATRIX": "the matrix of this run",
     "OP_FROM": "MODULE:ATTR where the op is defined",
+    "SIMULATE": "the --simulate of this run",
 }
 
 
@@ -42,15 +45,29 @@ def given_of(ledgers: Path, *, op_from: str | None) -> Given:
     return Given(ledger=ledgers, matrix=ledgers, op_from=op_from)
 
 
-def pasteable(commands: Iterable[Command], *, matrices: Mapping[str, Matrix], given: Given) -> tuple[Command, ...]:
+def repeatable(decision: Decision, *, matrices: Mapping[str, Matrix], given: Given) -> Decision:
+    """The decision, whose commands find what was judged; on the simulated GPU, where it was that one."""
+    simulated = decision.environment.head.get("gpu") == SIMULATED
+    commands = pasteable(decision.commands, matrices=matrices, given=given, simulated=simulated)
+    return msgspec.structs.replace(decision, commands=commands)
+
+
+def pasteable(
+    commands: Iterable[Command], *, matrices: Mapping[str, Matrix], given: Given, simulated: bool = False
+) -> tuple[Command, ...]:
     """The commands that measure, with what a new call would not find by itself; others as they are.
 
-    A decision holds no path, so a place is a variable, which the command's text explains.
+    A decision holds no path, so a place is a variable, which the command's text explains. No profiler sees a kernel of
+    the simulated GPU: of a simulated run there is none to call.
     """
-    return tuple(_told(one, matrices, given) if one.line.startswith((REPLAY, PROFILE)) else one for one in commands)
+    return tuple(
+        _told(one, matrices, given, simulated=simulated) if one.line.startswith((REPLAY, PROFILE)) else one
+        for one in commands
+        if not (simulated and one.line.startswith(PROFILE))
+    )
 
 
-def _told(command: Command, matrices: Mapping[str, Matrix], given: Given) -> Command:
+def _told(command: Command, matrices: Mapping[str, Matrix], given: Given, *, simulated: bool) -> Command:
     words = shlex.split(command.line)
     op = words[words.index("--op") + 1]
     more: list[str] = []
@@ -61,7 +78,7 @@ def _told(command: Command, matrices: Mapping[str, Matrix], given: Given) -> Com
         more.append(shlex.join(["--op-from", given.op_from]))
     elif not _defined(op):
         more.append('--op-from "$OP_FROM"')
-    more += _place(given, op)
+    more += _place(given, op) + (['--simulate "$SIMULATE"'] if simulated else [])
     line = command.line.replace(" --out ", f" {' '.join([*more, '--out'])} ", 1)
     return explained(Command(what=command.what, line=line), EXPLAINED)
 

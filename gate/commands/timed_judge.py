@@ -11,7 +11,7 @@ import msgspec
 from gate.analysis.judge import Inputs, judge
 from gate.commands import judged
 from gate.commands.artifact_judge import stored_results, uncontradicted
-from gate.commands.printed import Given, pasteable
+from gate.commands.printed import Given, repeatable
 from gate.commands.timed_session import MeasuredRun, unmeasured
 from gate.commands.timed_work import Work
 from gate.model.decision import CodeEvidence, Decision
@@ -47,8 +47,8 @@ def judge_rows(
     stored = () if base is not None else _stored(root, head)
     decision = judge(inputs(frame, head, base or stored, confirm=again, code=code))
     decision = uncontradicted(decision)
-    commands = pasteable(decision.commands, matrices=frame.work.inputs.matrices, given=frame.given)
-    decision = msgspec.structs.replace(decision, scope=frame.work.scope, commands=commands)
+    decision = repeatable(decision, matrices=frame.work.inputs.matrices, given=frame.given)
+    decision = msgspec.structs.replace(decision, scope=frame.work.scope)
     missing = unmeasured(frame.work, found.rows)
     if not (missing or found.broken):
         return decision

@@ -13,7 +13,7 @@ import yaml
 
 from gate import store
 from gate.cli import run
-from gate.commands.printed import Given, given_of, pasteable
+from gate.commands.printed import SIMULATED, Given, given_of, pasteable
 from gate.model.decision import Command
 from gate.model.outcome import Outcome
 from gate.resources import frozen_ledgers_dir
@@ -29,13 +29,12 @@ def replay_lines(folder: Path) -> list[str]:
 
 
 def pasted(line: str, folder: Path, **given: str) -> dict[str, Outcome]:
-    """Pastes a printed `gate replay` in `folder`, on the simulated GPU; the candidate's timed rows by shape_id."""
-    simulated = f"--simulate {rig.SIM} --budget-us 200"
+    """Pastes a printed `gate replay` in `folder`; the candidate's timed rows by shape_id."""
     command = line.replace("gate ", f"{shlex.quote(sys.executable)} -m gate ", 1).replace(
-        "--out ", f"{simulated} --out {folder}/", 1
+        "--out ", f"--budget-us 200 --out {folder}/", 1
     )
     arm = f"path={rig.ROOT}"
-    variables = {"BASE": arm, "HEAD": f"{arm}{rig.SLOW}", **given}
+    variables = {"BASE": arm, "HEAD": f"{arm}{rig.SLOW}", "SIMULATE": rig.SIM, **given}
     script = "; ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), ""])
     script += f"PYTHONPATH={rig.ROOT} {command}"
     done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
@@ -137,6 +136,13 @@ def test_a_printed_command_names_ledgers_and_ops_of_another_place(ledgers: Path)
     assert found.what == "again; LEDGERS: the folder of this run's ledgers"
     show = "gate codegen show rmsnorm/bf16 --base frozen_ledgers --head x"
     assert told(show, elsewhere) == Command(what="again", line=show)
+
+
+def test_commands_of_a_simulated_run_stay_on_the_simulated_gpu(slow: Path) -> None:
+    found = decision_in(slow)
+    assert found["environment"]["head"]["gpu"] == SIMULATED
+    assert {one["line"].split(" --")[0] for one in found["commands"]} == {"gate replay"}, "no profiler sees a kernel"
+    assert all(one["what"].endswith("; SIMULATE: the --simulate of this run") for one in found["commands"])
 
 
 def test_a_ledger_and_a_matrix_of_their_own_are_named_as_the_files_that_a_measuring_command_takes(
