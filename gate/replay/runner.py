@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -49,6 +49,7 @@ def measure(
             shared.all_of(places)
     finally:
         shared.halt.set()
+        shared.dismiss()
         for handle in locks:
             os.close(handle)
     session.wall_s = time.perf_counter() - started
@@ -57,13 +58,13 @@ def measure(
     return session
 
 
-Place = tuple[Machine, str, Waiting]
+Place = tuple[Machine, int, Waiting]
 # How many lanes of a GPU take on what was short of memory beside all of them.
 FEWER = (2, 1)
 
 
 def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings) -> list[Place]:
-    """The lanes that have work: its GPU, its name, and where it takes its jobs from.
+    """The lanes that have work: its GPU, its number there, and where it takes its jobs from.
 
     The lanes of a session share what waits. Pinned lanes have their own, in order, and a shape stays on one GPU.
     """
@@ -75,16 +76,14 @@ def _places(jobs: Sequence[Job], machines: Sequence[Machine], settings: Settings
         own.setdefault((job.process % settings.lanes, gpu_of[job.case.shape_id]), Waiting()).put(job)
     every = [(lane, gpu) for lane in range(settings.lanes) for gpu in range(len(machines))]
     used = [place for place in every if place in own] if settings.pinned else every[: len(jobs)]
-    return [
-        (machines[gpu], f"gpu{machines[gpu].gpu or 0}-lane{lane}", own.get((lane, gpu), common)) for lane, gpu in used
-    ]
+    return [(machines[gpu], lane, own.get((lane, gpu), common)) for lane, gpu in used]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Shared:
     """What the lanes share; `lane` is a thread's body. A shape for which the lanes' common memory did not suffice is
     postponed until fewer of them share it, at last until one has the GPU to itself, when all is `roomy`; a lane whose
-    workers find none ends."""
+    workers find none ends. `idle` are the workers of lanes that have ended, for the next lane of that number."""
 
     settings: Settings
     journal: Journal
@@ -92,12 +91,14 @@ class _Shared:
     session: Session
     roomy: bool = False
     postponed: list[tuple[Machine, Job]] = field(default_factory=list)
+    idle: dict[tuple[str | None, int], Crew] = field(default_factory=dict)
     halt: threading.Event = field(default_factory=threading.Event)
     fault: BaseException | None = None
     writing: threading.Lock = field(default_factory=threading.Lock)
 
     def all_of(self, places: Sequence[Place]) -> None:
-        """Runs the lanes to their end."""
+        """Runs the lanes to their end; idle workers of others are dismissed first."""
+        self.dismiss(but=[(machine.gpu, number) for machine, number, _ in places])
         lanes = [threading.Thread(target=self.lane, args=place, daemon=True) for place in places]
         for lane in lanes:
             lane.start()
@@ -123,16 +124,21 @@ class _Shared:
             jobs_of[machine.gpu] += 1
         self.postponed.clear()
         return [
-            (machine, f"gpu{machine.gpu or 0}-{'alone' if lanes == 1 else f'few{lane}'}", jobs)
+            (machine, lane, jobs)
             for lane in range(lanes)
             for machine, jobs in waiting.values()
             if lane < jobs_of[machine.gpu]
         ]
 
-    def lane(self, machine: Machine, name: str, waiting: Waiting) -> None:
-        crew = Crew(self.settings, name=name, gpu=machine.gpu)
+    def lane(self, machine: Machine, number: int, waiting: Waiting) -> None:
+        place = (machine.gpu, number)
+        name = f"gpu{machine.gpu or 0}-lane{number}"
+        crew = self.idle.pop(place, None) or Crew(self.settings, name=name, gpu=machine.gpu)
+        lasting = False
         try:
             self._serve(crew, machine, waiting)
+            # Workers take seconds to start; those of pinned lanes are fresh on purpose.
+            lasting = number < max(FEWER) and not self.settings.pinned and not self.halt.is_set()
         except NoDevice as error:
             # A lane whose workers find no memory beside the others' leaves its work to them.
             if error.full and self._beside():
@@ -141,9 +147,20 @@ class _Shared:
         except BaseException as error:  # noqa: BLE001  carried to the caller's thread, which raises it
             self._fail(error)
         finally:
-            with self.writing:
-                self.session.restarts += crew.restarts
-            crew.close()
+            if lasting:
+                self.idle[place] = crew
+            else:
+                self._end(crew)
+
+    def dismiss(self, *, but: Container[tuple[str | None, int]] = ()) -> None:
+        """Ends the idle workers, those of some lanes excepted."""
+        for place in [place for place in self.idle if place not in but]:
+            self._end(self.idle.pop(place))
+
+    def _end(self, crew: Crew) -> None:
+        with self.writing:
+            self.session.restarts += crew.restarts
+        crew.close()
 
     def _fail(self, error: BaseException) -> None:
         self.fault = self.fault or error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from gate.replay import coldness, timer
+from gate.replay import coldness, compiling, timer
 from gate.replay.cell import Cell
 from gate.replay.device import Device, DeviceError, NoRoom, open_device
 from gate.replay.environment import worker_environment
@@ -62,6 +63,8 @@ class Worker:
     def hello(self, message: Reply) -> Reply:
         self.device, self.lanes = open_device(message["device"]), int(message.get("lanes", 1))
         self.device.warm_profiler()
+        # Later collections, which giving memory back may need, pass over what was imported for good.
+        gc.freeze()
         facts = self.device.facts
         return {
             "environment": worker_environment(self.device),
@@ -94,6 +97,7 @@ class Worker:
         refusal = op.refusal(case) or adapter.supports(case)
         if refusal is not None:
             return {"status": "unsupported", "reason": refusal}
+        compiling.THREADS.set(compiling.fair_threads())
         adapter.compile(case)
         said = told(adapter, case)
         self.cells[message["arm"]] = Cell(device=self.gpu, adapter=adapter, op=op, case=case, seed=int(message["seed"]))

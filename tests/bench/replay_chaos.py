@@ -170,9 +170,7 @@ class Trial:
 
     def _bites(self, do: str, kind: str) -> bool:
         """Whether a fault ends its arm in this run."""
-        met = self.timing or do not in ("visit", "finish", "recheck")
-        alone = self.lanes == 1 and kind in ("oom beside", "oom beside many")
-        return met and (kind in ENDS or alone)
+        return kind in ENDS and (self.timing or do not in ("visit", "finish", "recheck"))
 
 
 def open_files() -> int:

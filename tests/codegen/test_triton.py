@@ -64,7 +64,7 @@ def test_the_ops_with_a_free_size_are_ops_with_a_ledger() -> None:
 
 
 # What carries values and decides nothing about a kernel.
-CARRIERS = {"device", "memory_torch", "op", "provider", "scratch"}
+CARRIERS = {"compiling", "device", "memory_torch", "op", "provider", "scratch"}
 
 
 def imported(path: Path) -> set[str]:

@@ -67,15 +67,24 @@ class World:
         """Whether one more worker finds no memory."""
         gpu = newcomer.gpu
         with self.lock:
-            if self.early is not None and newcomer.lane != "alone" and self.workers.index(newcomer) >= self.early:
+            if self.early is not None and self._beside(newcomer) and self.workers.index(newcomer) >= self.early:
                 return True
             there = sum(worker.alive and worker.greeted and worker.gpu == gpu for worker in self.workers)
             return self.room is not None and there >= self.room
 
-    def crowded(self) -> bool:
+    def crowded(self, worker: Worker) -> bool:
         """Whether a canary finds no memory beside others."""
         with self.lock:
-            return self.calm is not None and self.canaries >= self.calm
+            return self.calm is not None and self.canaries >= self.calm and self._beside(worker) > 0
+
+    def beside(self, worker: Worker) -> int:
+        """How many other lanes have workers on its GPU."""
+        with self.lock:
+            return self._beside(worker)
+
+    def _beside(self, worker: Worker) -> int:
+        alive = {other.lane for other in self.workers if other.alive and other.gpu == worker.gpu}
+        return len(alive - {worker.lane})
 
     @contextmanager
     def working(self, gpu: str, do: str) -> Iterator[None]:
@@ -139,9 +148,9 @@ class Worker:
         if full and self.world.host:
             self.alive = False
             raise WorkerDied("killed as it started", outside=True)
-        full = full or (do == "canary" and self.lane != "alone" and self.world.crowded())
-        beside = fault == "oom beside" and self.lane != "alone"
-        beside = beside or (fault == "oom beside many" and self.lane.startswith("lane"))
+        full = full or (do == "canary" and self.world.crowded(self))
+        others = self.world.beside(self)
+        beside = others > {"oom beside": 0, "oom beside many": 1}.get(str(fault), others)
         if full or fault == "oom" or beside:
             return {"status": "oom", "reason": "full"}
         self.greeted = self.greeted or do == "hello"
@@ -170,7 +179,7 @@ class Worker:
         if do == "visit":
             t_us = 10.0 + random.Random(message["label"]).random() * 0.01
             return {"t_us": t_us, "full_us": [t_us], "single_us": [t_us], "gpu_us": t_us}
-        free = 1 << 14 if fault == "crowded" and self.lane != "alone" else 1 << 30
+        free = 1 << 14 if fault == "crowded" and self.world.beside(self) else 1 << 30
         replies: dict[str, Reply] = {
             "hello": {"environment": {"gpu": "paper"}, "chip": CHIP},
             "open": {**dict.fromkeys(("detail", "commit", "allocation", "layout", "jit")), "tunes": arm in TUNES},

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gate.replay import runner
 from gate.replay.device import CaptureFailed, DeviceError, OutOfMemory
 from gate.replay.failures import failure
 from tests.bench.replay_chaos import ARMS, Trial
@@ -62,19 +63,41 @@ def test_workers_that_find_no_room_beside_others_are_started_alone(more: dict[st
     assert trial({(HEAD, "build"): "oom beside"}, shapes=6, room=5, **more).run() == []
 
 
-@pytest.mark.parametrize(("kind", "last"), [("oom beside many", "few0"), ("oom beside", "alone")])
-def test_what_is_short_of_memory_beside_all_lanes_is_tried_beside_one(kind: str, last: str) -> None:
-    run = trial({(FIRST, "build"): kind})
-    assert run.run() == []
-    lanes = [worker.lane for worker in run.world.workers]
-    assert lanes[-1] == last
-    assert ("alone" in lanes) == (last == "alone") and "few1" not in lanes, "one shape needs one lane"
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The lanes of every stage, in order."""
+    seen: list[list[str]] = []
+    run = runner._Shared.all_of
+
+    def noted(shared: Any, places: Any) -> None:
+        seen.append([f"gpu{machine.gpu}-lane{number}" for machine, number, _ in places])
+        run(shared, places)
+
+    monkeypatch.setattr(runner._Shared, "all_of", noted)
+    return seen
 
 
-def test_what_lanes_of_two_gpus_leave_is_dealt_to_both() -> None:
-    run = trial({}, shapes=8, lanes=2, gpus=2, early=1)
+@pytest.mark.parametrize(
+    ("kind", "short", "last"),
+    [
+        ("oom beside many", ["s0"], [["gpu0-lane0"], []]),
+        ("oom beside many", ["s0", "s1", "s2"], [["gpu0-lane0", "gpu0-lane1"], []]),
+        ("oom beside", ["s0", "s1", "s2", "s3"], [["gpu0-lane0", "gpu0-lane1"], ["gpu0-lane0"]]),
+    ],
+)
+def test_what_is_short_of_memory_beside_all_lanes_is_tried_beside_one_by_the_workers_that_are_there(
+    kind: str, short: list[str], last: list[list[str]], stages: list[list[str]]
+) -> None:
+    run = trial({}, shapes=12)
+    run.world.faults.update({(shape, FIRST, "build"): kind for shape in short})
     assert run.run() == []
-    assert {worker.gpu for worker in run.world.workers if worker.lane == "alone"} == {"gpu0", "gpu1"}
+    assert stages[1:] == last and len(stages[0]) == 4
+    assert len(run.world.workers) == 4 * 3
+
+
+def test_what_lanes_of_two_gpus_leave_is_dealt_to_both(stages: list[list[str]]) -> None:
+    assert trial({}, shapes=8, lanes=2, gpus=2, early=1).run() == []
+    assert sorted(stages[-1]) == ["gpu0-lane0", "gpu1-lane0"]
 
 
 @pytest.mark.parametrize("kind", ["crash", "fatal"])

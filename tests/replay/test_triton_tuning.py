@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +15,10 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from gate.replay.providers.triton import tiles, tuning  # noqa: E402 - only where both are installed
+from triton.runtime._async_compile import active_mode  # noqa: E402 - only where both are installed
+
+from gate.replay import compiling  # noqa: E402 - only where both are installed
+from gate.replay.providers.triton import calls, tiles, tuning  # noqa: E402 - only where both are installed
 
 
 class Bench:
@@ -99,3 +105,52 @@ def test_on_cdna_scales_by_group_take_no_tile_whose_two_sums_spill(monkeypatch: 
     for rows in (1, 512):
         one = tiles.tiles_for(rows, width=1, narrow=False)
         assert tiles.tiles_for(rows, width=1, narrow=False, grouped=True) == one
+
+
+class Kernel:
+    """A jitted function whose compiles take a moment, and fail where they are told to."""
+
+    def __init__(self) -> None:
+        self.busy, self.most, self.done = 0, 0, 0
+        self.lock = threading.Lock()
+
+    def compile(self, number: int) -> int:
+        with self.lock:
+            self.busy += 1
+            self.most = max(self.most, self.busy)
+        time.sleep(0.02)
+        with self.lock:
+            self.busy, self.done = self.busy - 1, self.done + 1
+        if number < 0:
+            raise ValueError(f"no code for {number}")
+        return number
+
+    def warmup(self, number: int, *, grid: tuple[int, ...]) -> None:
+        del grid
+        mode = active_mode.get()
+        if mode is None:
+            self.compile(number)
+        else:
+            mode.submit(number, lambda: self.compile(number), lambda kernel: None)
+
+    def calls(self, *numbers: int) -> list[calls.Call]:
+        return [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers]
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, 1), (3, 3)])
+def test_as_many_compiles_at_a_time_as_are_allowed(threads: int, most: int) -> None:
+    kernel = Kernel()
+    context = contextvars.copy_context()
+    context.run(compiling.THREADS.set, threads)
+    context.run(calls.warm_up, kernel.calls(*range(9)))
+    assert (kernel.most, kernel.done) == (most, 9)
+
+
+def test_a_compile_that_fails_beside_others_is_told_and_the_next_ones_go_on() -> None:
+    kernel, context = Kernel(), contextvars.copy_context()
+    context.run(compiling.THREADS.set, 3)
+    with pytest.raises(ValueError, match="no code for -1"):
+        context.run(calls.warm_up, kernel.calls(1, -1, 2))
+    assert kernel.done == 3
+    context.run(calls.warm_up, kernel.calls(4))
+    assert kernel.done == 4

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import triton
 
+from gate.replay import compiling
 from gate.replay.memory_torch import TorchMemory
 from gate.replay.op import Case, Tensors, load_op
 from gate.replay.provider import KernelAdapter
@@ -73,9 +77,23 @@ def on_paper(case: Case) -> Tensors:
 
 
 def warm_up(calls: Iterable[Call]) -> None:
-    """Compiles the calls without making them."""
-    for call in calls:
-        call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+    """Compiles the calls without making them, as many at a time as `compiling` allows where Triton can."""
+    with _side_by_side(compiling.THREADS.get()):
+        for call in calls:
+            call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+
+
+@contextmanager
+def _side_by_side(threads: int) -> Iterator[None]:
+    mode = getattr(triton, "AsyncCompileMode", None)
+    if threads == 1 or mode is None or "ignore_errors" not in inspect.signature(mode).parameters:
+        yield
+        return
+    # Errors are looked at afterwards: raised at the mode's end they would leave it switched on.
+    with ThreadPoolExecutor(threads) as pool, mode(pool, ignore_errors=True) as work:
+        yield
+    for compiled in work.raw_futures:
+        compiled.result()
 
 
 CallOf = Callable[[Case, Tensors], Call | tuple[Call, ...]]

@@ -45,8 +45,7 @@ def tuned_kernel(
 
     def compile_all(case: Case) -> None:
         tensors = on_paper(case)
-        for config in configs(case):
-            warm_up(calls(case, tensors, config))
+        warm_up(call for config in configs(case) for call in calls(case, tensors, config))
 
     def bind(case: Case, tensors: Tensors) -> Launches:
         def build(config: Config) -> Launches:
