@@ -16,6 +16,8 @@ T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2
 SETTLED, AGREEING, MAX_WARM_ROUNDS = 0.005, 2, 12
 MOVED_LOG = math.log(1.01)
 LONG_US, LONG_WARM_US = 50.0, 100_000.0
+# After so much load clocks have settled, and rounds of few launches that still disagree do so by their noise.
+MOST_WARM_US = 500_000.0
 # From this share of the dense peak on, a long kernel may draw so much power that clocks fall. On an H200 (710 shapes of
 # 50 us and more) they fell for 90 of the 130 above 60% of bf16's peak, and for 2 of the others.
 HEAVY_SHARE = 0.15
@@ -47,7 +49,7 @@ class Warming:
         self.agreeing = self.agreeing + 1 if steady and self.last else 0
         load_us = LONG_WARM_US if self.heavy and max(now.values(), default=0.0) >= LONG_US else 0.0
         agreed = self.agreeing >= AGREEING or self.rounds >= MAX_WARM_ROUNDS
-        self.settled = (agreed and self.gpu_us >= load_us) or not now
+        self.settled = (agreed and self.gpu_us >= load_us) or self.gpu_us >= MOST_WARM_US or not now
         self.last = now
 
 
