@@ -1,4 +1,4 @@
-"""How many threads one kernel's compile may take, as set by whoever knows what else the host does; one unless set.
+"""What a kernel's compile is for, as set by whoever asks for it: code alone, or launches in this process.
 
 Standard library only: this module is imported inside worker processes that hold nothing but torch.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 
-THREADS: ContextVar[int] = ContextVar("threads of a compile", default=1)
+# The threads that the compile of what will be launched may take; 0 where only its code is wanted.
+THREADS: ContextVar[int] = ContextVar("threads of a compile", default=0)
 MOST = 4
 
 

@@ -108,13 +108,16 @@ def test_on_cdna_scales_by_group_take_no_tile_whose_two_sums_spill(monkeypatch: 
 
 
 class Kernel:
-    """A jitted function whose compiles take a moment, and fail where they are told to."""
+    """A jitted function whose compiles take a moment, and fail where they are told to; it sees what Triton is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.busy, self.most, self.done = 0, 0, 0
+        self.launchers: list[tuple[str, int]] = []
         self.lock = threading.Lock()
+        driver = SimpleNamespace(launcher_cls=lambda source, metadata: self.launchers.append((source, metadata)))
+        monkeypatch.setattr(triton.runtime.driver, "_active", driver)
 
-    def compile(self, number: int) -> int:
+    def compile(self, number: int) -> SimpleNamespace:
         with self.lock:
             self.busy += 1
             self.most = max(self.most, self.busy)
@@ -123,34 +126,41 @@ class Kernel:
             self.busy, self.done = self.busy - 1, self.done + 1
         if number < 0:
             raise ValueError(f"no code for {number}")
-        return number
+        return SimpleNamespace(src="source", metadata=number)
 
-    def warmup(self, number: int, *, grid: tuple[int, ...]) -> None:
+    def warmup(self, number: int, *, grid: tuple[int, ...]) -> Any:
         del grid
         mode = active_mode.get()
         if mode is None:
-            self.compile(number)
-        else:
-            mode.submit(number, lambda: self.compile(number), lambda kernel: None)
+            return self.compile(number)
+        return mode.submit(number, lambda: self.compile(number), lambda kernel: None)
 
-    def calls(self, *numbers: int) -> list[calls.Call]:
-        return [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers]
-
-
-@pytest.mark.parametrize(("threads", "most"), [(1, 1), (3, 3)])
-def test_as_many_compiles_at_a_time_as_are_allowed(threads: int, most: int) -> None:
-    kernel = Kernel()
-    context = contextvars.copy_context()
-    context.run(compiling.THREADS.set, threads)
-    context.run(calls.warm_up, kernel.calls(*range(9)))
-    assert (kernel.most, kernel.done) == (most, 9)
+    def warm_up(self, threads: int, *numbers: int) -> None:
+        context = contextvars.copy_context()
+        context.run(compiling.THREADS.set, threads)
+        context.run(calls.warm_up, [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers])
 
 
-def test_a_compile_that_fails_beside_others_is_told_and_the_next_ones_go_on() -> None:
-    kernel, context = Kernel(), contextvars.copy_context()
-    context.run(compiling.THREADS.set, 3)
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_as_many_compiles_at_a_time_as_are_allowed(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch)
+    kernel.warm_up(threads, *range(9))
+    assert (kernel.most, kernel.done) == (max(threads, 1), 9)
+    # Where only code is wanted there may be no driver to build for.
+    assert sorted(kernel.launchers) == [("source", number) for number in range(9 if threads else 0)]
+
+
+def test_a_compile_that_fails_beside_others_is_told_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch)
     with pytest.raises(ValueError, match="no code for -1"):
-        context.run(calls.warm_up, kernel.calls(1, -1, 2))
+        kernel.warm_up(3, 1, -1, 2)
     assert kernel.done == 3
-    context.run(calls.warm_up, kernel.calls(4))
+    kernel.warm_up(3, 4)
     assert kernel.done == 4
+
+
+def test_a_triton_without_launchers_of_its_own_has_none_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch)
+    monkeypatch.setattr(triton.runtime.driver, "_active", SimpleNamespace())
+    kernel.warm_up(1, 1)
+    assert kernel.done == 1 and not kernel.launchers

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,23 +76,33 @@ def on_paper(case: Case) -> Tensors:
 
 
 def warm_up(calls: Iterable[Call]) -> None:
-    """Compiles the calls without making them, as many at a time as `compiling` allows where Triton can."""
-    with _side_by_side(compiling.THREADS.get()):
-        for call in calls:
-            call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+    """Compiles the calls without making them, as `compiling` says: their code alone, or all that a launch needs."""
+    threads = compiling.THREADS.get()
+    kernels = _side_by_side(calls, threads) if threads > 1 else None
+    if kernels is None:
+        kernels = [call.function.warmup(*call.arguments, grid=call.grid, **call.options) for call in calls]
+    if threads:
+        _build_launchers(kernels)
 
 
-@contextmanager
-def _side_by_side(threads: int) -> Iterator[None]:
+def _side_by_side(calls: Iterable[Call], threads: int) -> list[Any] | None:
+    """The compiled kernels, so many in work at a time; None where this Triton compiles one by one."""
     mode = getattr(triton, "AsyncCompileMode", None)
-    if threads == 1 or mode is None or "ignore_errors" not in inspect.signature(mode).parameters:
-        yield
-        return
+    if mode is None or "ignore_errors" not in inspect.signature(mode).parameters:
+        return None
     # Errors are looked at afterwards: raised at the mode's end they would leave it switched on.
     with ThreadPoolExecutor(threads) as pool, mode(pool, ignore_errors=True) as work:
-        yield
-    for compiled in work.raw_futures:
-        compiled.result()
+        for call in calls:
+            call.function.warmup(*call.arguments, grid=call.grid, **call.options)
+    return [compiled.result() for compiled in work.raw_futures]
+
+
+def _build_launchers(kernels: Iterable[Any]) -> None:
+    """Has Triton compile and keep on disk the host code that hands a kernel its arguments, which it else does at the
+    first launch, with the GPU held."""
+    launcher = getattr(triton.runtime.driver.active, "launcher_cls", None)
+    for kernel in kernels if launcher is not None else ():
+        launcher(kernel.src, kernel.metadata)
 
 
 CallOf = Callable[[Case, Tensors], Call | tuple[Call, ...]]
