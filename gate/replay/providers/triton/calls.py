@@ -101,7 +101,9 @@ def _build_launchers(kernels: Iterable[Any]) -> None:
     """Has Triton compile and keep on disk the host code that hands a kernel its arguments, which it else does at the
     first launch, with the GPU held."""
     launcher = getattr(triton.runtime.driver.active, "launcher_cls", None)
-    for kernel in kernels if launcher is not None else ():
+    if launcher is None:
+        return
+    for kernel in kernels:
         launcher(kernel.src, kernel.metadata)
 
 
