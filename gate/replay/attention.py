@@ -67,13 +67,17 @@ def attend(query: Any, key: Any, value: Any, *, causal: bool, window: int | None
         for start in range(0, queries, step):
             stop = min(start + step, queries)
             own = torch.arange(start, stop, device=query.device)[:, None] + (keys - queries)
-            hidden = (place > own) if causal else torch.zeros((stop - start, keys), dtype=torch.bool, device=own.device)
+            # Keys that no query of the step sees are left out.
+            oldest = 0 if window is None else max(start + keys - queries - window + 1, 0)
+            seen = slice(oldest, max(stop + keys - queries, 1) if causal else keys)
+            at = place[seen]
+            hidden = at > own if causal else torch.zeros((stop - start, len(at)), dtype=torch.bool, device=own.device)
             if window is not None:
-                hidden = hidden | (place <= own - window)
+                hidden = hidden | (at <= own - window)
             asked = query[part, start:stop].float().unflatten(2, (key.shape[2], -1))
-            scores = torch.einsum("bqhgd,bkhd->bhgqk", asked, wide_key) / math.sqrt(depth)
+            scores = torch.einsum("bqhgd,bkhd->bhgqk", asked, wide_key[:, seen]) / math.sqrt(depth)
             weights = scores.masked_fill_(hidden, -math.inf).softmax(dim=-1)
-            out[part, start:stop] = torch.einsum("bhgqk,bkhd->bqhgd", weights, wide_value).flatten(2, 3)
+            out[part, start:stop] = torch.einsum("bhgqk,bkhd->bqhgd", weights, wide_value[:, seen]).flatten(2, 3)
     return out
 
 
