@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from gate.replay.op import Case, tolerances
 
 # Scores of the reference are held in fp32; more than this at once would not fit beside the ring.
 SCORE_BYTES = 1 << 29
+# Keys and values that are gathered for it, in fp32: those of a whole batch may be as large as the cache.
+GATHERED_BYTES = 1 << 28
 
 WHY = (
     "probabilities are rounded to the dtype of the values before the second product, and the sum runs in another "
@@ -79,6 +82,14 @@ def attend(query: Any, key: Any, value: Any, *, causal: bool, window: int | None
             weights = scores.masked_fill_(hidden, -math.inf).softmax(dim=-1)
             out[part, start:stop] = torch.einsum("bhgqk,bkhd->bqhgd", weights, wide_value[:, seen]).flatten(2, 3)
     return out
+
+
+def gathered_parts(case: Case) -> Iterator[slice]:
+    """The sequences of a batch in order, as many at a time as GATHERED_BYTES hold the keys and values of."""
+    one = 4 * case.dim("seq_k") * case.dim("kv_heads") * (case.dim("dim_qk") + case.dim("dim_v"))
+    step = max(GATHERED_BYTES // one, 1)
+    for start in range(0, case.dim("batch"), step):
+        yield slice(start, start + step)
 
 
 def stacked(copies: list[Any]) -> Any:

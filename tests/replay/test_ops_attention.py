@@ -92,6 +92,23 @@ def test_the_reference_attends_as_the_formula_says(
 
 
 @needs_torch
+@pytest.mark.parametrize("case", [one for one in CASES if one.op_type in ("mla_decode", "pa_decode")], ids=str)
+def test_the_reference_does_not_depend_on_how_many_sequences_it_takes_at_a_time(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from gate.replay.memory_torch import TorchMemory
+
+    op = load_op(case.op_type)
+    tensors = op.inputs(case, TorchMemory("cpu"), 2, 5)
+    together = op.reference(case, tensors)["out"]
+    monkeypatch.setattr(attention, "GATHERED_BYTES", 1)
+    assert len(list(attention.gathered_parts(case))) == case.dim("batch")
+    torch.testing.assert_close(op.reference(case, tensors)["out"], together, atol=1e-6, rtol=1e-6)
+
+
+@needs_torch
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_pytorch_computes_what_the_op_says(case: Case) -> None:
     assert [finding.text for finding in judged(f"{PYTORCH}:{case.op_type}", case)] == []

@@ -31,14 +31,15 @@ def outputs(case: Case) -> dict[str, Spec]:
 
 
 def _one(case: Case, q: Any, cache: Any, indices: Any) -> Any:
-    # Sequence by sequence: the gathered keys of a whole batch may be as large as the cache in fp32.
+    import torch
+
     rows = indices.long().view(case.dim("batch"), case.dim("seq_k"))
     results = []
-    for query, row in zip(q, rows, strict=True):
-        key = cache[row].flatten(1)[None, :, None]
+    for part in attention.gathered_parts(case):
+        key = cache[rows[part]].flatten(2)[:, :, None]
         value = key[..., : case.dim("dim_v")]
-        results.append(attention.attend(query[None, None], key, value, causal=False, window=None)[0, 0])
-    return attention.stacked(results)
+        results.append(attention.attend(q[part, None], key, value, causal=False, window=None)[:, 0])
+    return torch.cat(results)
 
 
 def reference(case: Case, tensors: Tensors) -> Tensors:

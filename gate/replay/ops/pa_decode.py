@@ -54,13 +54,16 @@ def gathered(key_cache: Any, value_cache: Any, table: Any, length: int) -> tuple
 
 
 def _one(case: Case, tensors: Tensors) -> Any:
+    import torch
+
     window = int(case.args["window"]) if case.args.get("window") else None
     results = []
-    for query, table in zip(tensors["q"], tensors["block_tables"], strict=True):
-        key, value = gathered(tensors["key_cache"], tensors["value_cache"], table, case.dim("seq_k"))
+    for part in attention.gathered_parts(case):
+        tables = tensors["block_tables"][part]
+        key, value = gathered(tensors["key_cache"], tensors["value_cache"], tables, case.dim("seq_k"))
         wide_key, wide_value = key.float() * tensors["key_scale"], value.float() * tensors["value_scale"]
-        results.append(attention.attend(query[None], wide_key[None], wide_value[None], causal=True, window=window)[0])
-    return attention.stacked(results)
+        results.append(attention.attend(tensors["q"][part], wide_key, wide_value, causal=True, window=window))
+    return torch.cat(results)
 
 
 def reference(case: Case, tensors: Tensors) -> Tensors:
