@@ -17,6 +17,7 @@ from gate.model.matrix import Matrix
 from gate.model.policy import Policy
 from gate.model.problem import Problem
 from gate.model.reasons import STORED
+from gate.model.text import counted
 
 if TYPE_CHECKING:
     from gate.analysis.judge import Inputs
@@ -45,6 +46,7 @@ def idle(inputs: Inputs, decision: Decision) -> Problem | None:
         return Problem(what=what, file="", fix="judge its results alone, as --base and --head, or leave --confirm out")
     again = pairs_of(inputs.confirm, inputs.ledger, inputs.matrices, inputs.policy)
     if again and not any(blocks.usable(pair, inputs.policy) for pair in again.values()):
-        what = f"no row of the confirming session has {inputs.policy.noise.min_blocks} blocks of base and of head"
+        fewest = counted(inputs.policy.noise.min_blocks, "block")
+        what = f"no row of the confirming session has {fewest} of base and of head"
         return Problem(what=what, file="", fix="measure it as the printed command says, both sides in one session")
     return None

@@ -10,6 +10,7 @@ from gate.analysis.blocks import EFFICIENCY, TRIM, row_alpha
 from gate.analysis.noise import AA_PRIOR_DF
 from gate.analysis.student import quantile
 from gate.model.policy import Policy
+from gate.model.text import counted
 
 MOST_BLOCKS = 64
 # ABBA: each arm is visited twice a block.
@@ -40,6 +41,6 @@ def refusal(policy: Policy, *, n_tests: int) -> str | None:
     needed = next(enough, None)
     remedy = f"{needed} blocks would do" if needed else "no number of blocks would do at this noise and level"
     return (
-        f"{last} blocks over {n_tests} rows show no slowdown below {found:.0%}, "
+        f"{counted(last, 'block')} over {counted(n_tests, 'row')} show no slowdown below {found:.0%}, "
         f"the policy asks for {limit:.0%}; {remedy}"
     )

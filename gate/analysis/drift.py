@@ -81,7 +81,8 @@ def drift(
     )
     moved = controls.compare(found, every)
     if not moved.checked:
-        why = f"fewer than {policy.controls.min_rows} untouched baselines were measured in both, in the same way"
+        fewest = counted(policy.controls.min_rows, "untouched baseline was", "untouched baselines were")
+        why = f"fewer than {fewest} measured in both, in the same way"
         return replace(blank, n=len(pairs), why=why)
     shift = moved.shifts.get(matrix.op_type, 0.0)
     methods = {cell.shape.shape_id: _floor(cell, policy) for cell in found}
@@ -149,14 +150,14 @@ def sentences(found: OpDrift, release: str) -> list[str]:
     said = []
     if found.low is not None and found.low > 1 and found.ratio is not None and found.ratio > found.limit:
         said.append(
-            f"drifted: {found.n} rows together take {found.ratio:.3f}x the time of release {release}, "
-            f"the limit is {found.limit:.3f}x"
+            f"drifted: {counted(found.n, 'row takes', 'rows together take')} {found.ratio:.3f}x the time of release "
+            f"{release}, the limit is {found.limit:.3f}x"
         )
     worse = [row for row in found.rows if row.drifted]
     if worse:
         first = worse[0]
         said.append(
-            f"drifted: {len(worse)} of {found.n} rows beyond their limit against release {release}, "
+            f"drifted: {len(worse)} of {counted(found.n, 'row')} beyond their limit against release {release}, "
             f"such as {first.shape_id} with {first.ratio:.3f}x (limit {first.limit:.3f}x)"
         )
     return said

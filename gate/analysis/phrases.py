@@ -11,6 +11,7 @@ from gate.model.decision import Command, Coverage, RowFinding
 from gate.model.policy import Policy
 from gate.model.reasons import SETTLED_BY, open_kind, sentence
 from gate.model.severity import severity
+from gate.model.text import counted
 
 MOST_SHAPES = 20
 ARMS = "BASE and HEAD: python=... of each commit"
@@ -49,7 +50,7 @@ _NEXT: dict[str, str] = {
 def summary(outcome: Conclusion, counts: Mapping[str, int], cover: Coverage) -> str:
     """One sentence of numbers, then the first reason in words."""
     told = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in counts.items() if n and verdict != "total")
-    rows = "1 row" if counts["total"] == 1 else f"{counts['total']} rows"
+    rows = counted(counts["total"], "row")
     return f"{rows}: {told or 'none'}; {cover.judged} of {cover.required} judged. {_capital(outcome)}."
 
 
@@ -167,4 +168,4 @@ def _replay(op: str, members: Sequence[RowFinding], policy: Policy, confirmed: i
 
 def _rows(members: Sequence[RowFinding]) -> str:
     shown = min(len(members), MOST_SHAPES)
-    return f"{'worst ' if shown < len(members) else ''}{shown} row{'s' if shown > 1 else ''}"
+    return f"{'worst ' if shown < len(members) else ''}{counted(shown, 'row')}"

@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from gate.bisect.answer import Design, Found, State, Step, Word
 from gate.bisect.ask import Answer, Ask, AskCode, AskTimes, Code, Skipped, Times
 from gate.bisect.evidence import Bounds, Comparison, bounds, slower
+from gate.model.text import counted
 
 STATES: Mapping[bool | None, State] = {True: "bad", False: "good", None: "unclear"}
 # The share of the error that is kept for decisions beyond the planned ones, which skipped versions can cause.
@@ -76,7 +77,7 @@ class _Search:
             limit = f"{self.design.at_least:.1%}"
             sentence = f"good and bad do not differ: bad over good is {span}, so a slowdown of {limit} is excluded"
             return self._found("no_regression", sentence, slowdown=math.exp(ends.estimate))
-        sentence = f"it is not clear that bad is slower ({span}) after {ends.processes} process pairs"
+        sentence = f"it is not clear that bad is slower ({span}) after {counted(ends.processes, 'process pair')}"
         return self._found("undecided", sentence, slowdown=math.exp(ends.estimate))
 
     def _narrow(self, middle: float) -> Generator[Ask, Answer, tuple[int, int]]:

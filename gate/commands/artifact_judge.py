@@ -179,7 +179,7 @@ def merged(timing: Decision, spared: Decision, *, order: list[str]) -> Decision:
     place = {shape_id: number for number, shape_id in enumerate(order)}
     counts = {name: timing.counts[name] + spared.counts[name] for name in timing.counts}
     cover = _summed(timing.coverage, spared.coverage)
-    more = f"{spared.counts['total']:,} more rows have byte for byte the same machine code and were not timed."
+    more = f"Not timed for byte for byte the same machine code: {counted(spared.counts['total'], 'more row')}."
     return msgspec.structs.replace(
         timing,
         rows=tuple(sorted((*timing.rows, *spared.rows), key=lambda row: place[row.shape_id])),

@@ -99,4 +99,4 @@ def _put(found: Place, offer: CodeOffer, right: Right, data: bytes) -> None:
         click.echo(f"{found.folder}: the machine code is the same")
         return
     baseline_files.put(found, of_code(offer, right, sha256=sha256(data)), data)
-    click.echo(f"{found.folder}: {len(offer.records)} codegen records of {offer.commit[:12]}")
+    click.echo(f"{found.folder}: {counted(len(offer.records), 'codegen record')} of {offer.commit[:12]}")

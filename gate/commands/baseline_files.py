@@ -152,7 +152,7 @@ def store_one(found: Place, line: Provenance, data: bytes) -> None:
     if line.replaced is not None:
         old = line.replaced
         said = f"geomean {old.geomean:.4f}x, worst {old.worst:.4f}x on {old.worst_shape_id}"
-        say(f"{found.folder}: {old.slower} of {old.n} rows slower than those they replace, {said}")
+        say(f"{found.folder}: {old.slower} of {counted(old.n, 'row')} slower than those they replace, {said}")
 
 
 def pin(found: Place, line: Provenance, data: bytes) -> None:

@@ -23,6 +23,7 @@ from gate.model.ledger import Ledger
 from gate.model.outcome import Results
 from gate.model.policy import Policy
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
+from gate.model.text import counted
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 INPUT = click.Path(path_type=Path)
@@ -79,7 +80,8 @@ def pin(ledgers: Path | None, ops: tuple[str, ...], name: str | None, release: s
         if not there:
             baseline_files.pin(place, place.lines[0], data)
         line = place.lines[0]
-        say(f"{place.folder}: {'already pinned' if there else 'pinned'}, {line.timed} times of {line.commit[:12]}")
+        times = counted(line.timed, "time")
+        say(f"{place.folder}: {'already pinned' if there else 'pinned'}, {times} of {line.commit[:12]}")
 
 
 @click.command("drift")

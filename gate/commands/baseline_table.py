@@ -108,7 +108,7 @@ def overview(found: Sequence[Entry]) -> str:
             one.cache_state or "none",
             "not written down" if one.age_days is None else f"{one.age_days} d",
             (one.commit or "unknown")[:12] if one.age_days is not None else one.commit or "unknown",
-            f"{one.rows}, {one.missing} shapes missing" if one.missing else str(one.rows),
+            f"{one.rows}, {counted(one.missing, 'shape')} missing" if one.missing else str(one.rows),
             str(one.promotions),
         )
         for one in found

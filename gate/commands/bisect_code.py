@@ -15,6 +15,7 @@ from gate.codegen.keys import CompileCase, Unsupported
 from gate.commands.codegen_inputs import Kernels, compiled, kernels_of
 from gate.model.problem import UnusableInput
 from gate.model.shape import Shape
+from gate.model.text import counted
 
 # What no interpreter and no build reads.
 UNREAD = (".md", ".rst")
@@ -39,7 +40,7 @@ def of_machine(shape: Shape, *, checkout: Path | None, python: str, limits: Mapp
     if record.metrics is None or record.isa_sha is None:
         return "", f"machine code not compared: {record.status}: {record.error}"
     found = record.metrics
-    told = f"VGPR {found.vgpr}, {found.instructions} instructions, {found.waves_per_simd} waves"
+    told = f"VGPR {found.vgpr}, {counted(found.instructions, 'instruction')}, {counted(found.waves_per_simd, 'wave')}"
     return f"isa {record.isa_sha} {record.launch_sha or ''}", told
 
 
@@ -59,7 +60,7 @@ def of_sources(tree: Path, stored: Mapping[str, str], within: Sequence[str]) -> 
     digest = hashlib.sha256()
     for name in chosen:
         digest.update(os.fsencode(f"{name}\0{_one(tree / name, stored[name])}\0"))
-    return f"sources {digest.hexdigest()[:32]}", f"{len(chosen)} source files"
+    return f"sources {digest.hexdigest()[:32]}", counted(len(chosen), "source file")
 
 
 def _counts(path: PurePosixPath, within: Sequence[PurePosixPath]) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from gate.bisect.answer import Found, Step, Word
 from gate.commands.bisect_versions import Source
 from gate.commands.telling import say
+from gate.model.text import counted
 
 REPORT_FILE = "bisect.json"
 WORDS = {"found": "FOUND", "no_regression": "NO REGRESSION", "undecided": "UNDECIDED"}
@@ -96,6 +97,7 @@ def show(report: Report) -> None:
         against = f" against {step.against[:12]}" if step.against else ""
         say(f"  {step.version[:12]}{against}: {step.state} by {step.how}: {step.words}")
     say(
-        f"{len(report.steps)} decisions over {report.versions} {report.kind}, {report.process_pairs} process pairs, "
+        f"{counted(len(report.steps), 'decision')} over {report.versions} {report.kind}, "
+        f"{counted(report.process_pairs, 'process pair')}, "
         f"{report.gpu_s:.2f} s of GPU time; chance of a wrong answer at most {report.alpha:.1%}"
     )

@@ -19,6 +19,7 @@ from gate.commands.codegen_inputs import FOLDER, Kernels, cache_home, compiled, 
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenRecord
 from gate.model.policy import CodegenPolicy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
+from gate.model.text import counted
 
 LOOK = ("findings", "resources", "code")
 
@@ -121,6 +122,8 @@ def tell(found: Bisected, cases: list[CompileCase], *, total: int) -> None:
         click.echo("no change found")
     else:
         click.echo(f"{found.last_same} -> {found.first_changed}")
-    click.echo(f"{len(found.steps)} of {total} wheels asked, {compiles} compiles; {found.confidence}")
+    click.echo(
+        f"{len(found.steps)} of {counted(total, 'wheel')} asked, {counted(compiles, 'compile')}; {found.confidence}"
+    )
     click.echo(CODEGEN_DISCLAIMER)
     sys.stdout.flush()

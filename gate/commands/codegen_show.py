@@ -20,6 +20,7 @@ from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, cod
 from gate.commands.printed import STORED
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir, templates_dir
 
 TEMPLATE = "codegen_show.html.j2"
@@ -71,7 +72,7 @@ def command(
     limits = thresholds(codegen_policy(policy)[0])
     if pages is not None:
         names = write_pages(compare_all(before, after, limits), pages, _kept(base, head))
-        click.echo(f"{len(names)} pages in {pages}", err=True)
+        click.echo(f"{counted(len(names), 'page')} in {pages}", err=True)
         return
     name = chosen(key or "", {**before, **after})
     view = view_of(compare(before.get(name), after.get(name), limits), _kept(base, head))
@@ -146,7 +147,9 @@ def _loop_words(sides: Iterable[tuple[CodegenRecord | None, str | None, Loop | N
         if record is None:
             continue
         if loop is not None:
-            parts.append(f"{name}: {len(loop.lines)} lines, {loop.matrix_steps} matrix steps a round")
+            parts.append(
+                f"{name}: {counted(len(loop.lines), 'line')}, {counted(loop.matrix_steps, 'matrix step')} a round"
+            )
         elif text is None:
             parts.append(f"{name}: no assembly here; {_recording(record)} brings it")
         else:

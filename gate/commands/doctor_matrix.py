@@ -15,6 +15,7 @@ from gate.contracts import matrix
 from gate.ledgers import matrices
 from gate.model.matrix import PROVIDERS
 from gate.model.problem import Exit, Problem, UnusableInput
+from gate.model.text import counted
 from gate.store import RESULTS_FILE, read_bytes, read_results
 
 OPS = Path(__file__).resolve().parents[1] / "replay" / "ops"
@@ -77,7 +78,9 @@ def signatures(known: Known, findings: list[Any]) -> None:
         by_cell[(finding.op, finding.provider)].append(finding.drift)
     for cell, drifts in by_cell.items():
         bad = sum(drifts)
-        known[cell]["signature"] = f"{bad} of {len(drifts)} signatures drifted" if bad else "signatures checked"
+        known[cell]["signature"] = (
+            f"{bad} of {counted(len(drifts), 'signature')} drifted" if bad else "signatures checked"
+        )
 
 
 def compiled(known: Known, file: Path) -> None:

@@ -140,7 +140,8 @@ def check(store: Path) -> int:
     bad = damaged(found.files)
     for problem in bad:
         tell(problem)
-    say(f"{store}: {len(found.files) - len(bad)} of {len(found.files) + len(found.problems)} files are whole")
+    files = counted(len(found.files) + len(found.problems), "file is", "files are")
+    say(f"{store}: {len(found.files) - len(bad)} of {files} whole")
     return Exit.NO_VERDICT if bad else broken(found)
 
 

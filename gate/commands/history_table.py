@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from gate.model.history import Change, Overview, SeriesTrend
-from gate.model.text import cell
+from gate.model.text import cell, counted
 
 WIDTH = 220
 TITLES = ("op", "shape_id", "provider", "runs", "last us", "limit", "detectable", "change", "since", "runs", "whose")
@@ -20,12 +20,13 @@ TITLES = ("op", "shape_id", "provider", "runs", "last us", "limit", "detectable"
 def overview(seen: Overview) -> Iterator[str]:
     """The lines of `gate history show`."""
     span = "" if seen.first is None or seen.last is None else f", {seen.first:%Y-%m-%d} to {seen.last:%Y-%m-%d}"
-    yield f"{seen.runs:,} runs, {seen.rows:,} rows ({seen.usable:,} with a time of a checked output){span}"
-    yield f"{seen.series:,} series in {seen.files:,} files, {seen.bytes / 2**20:,.1f} MiB"
+    usable = f"{seen.usable:,} with a time of a checked output"
+    yield f"{counted(seen.runs, 'run')}, {counted(seen.rows, 'row')} ({usable}){span}"
+    yield f"{seen.series:,} series in {counted(seen.files, 'file')}, {seen.bytes / 2**20:,.1f} MiB"
     for op, rows in seen.by_op.items():
-        yield f"  op {op}: {rows:,} rows"
+        yield f"  op {op}: {counted(rows, 'row')}"
     for way, rows in seen.by_contract.items():
-        yield f"  measured on {way}: {rows:,} rows"
+        yield f"  measured on {way}: {counted(rows, 'row')}"
 
 
 def trends(seen: Sequence[SeriesTrend], *, left: int) -> Iterator[str]:
@@ -67,13 +68,13 @@ def summary(seen: Sequence[SeriesTrend], *, runs: int) -> Iterator[str]:
     machine = sum(one.changes[-1].machine for one in changed)
     short = sum(one.noise.limit is None or one.runs < 10 for one in seen)
     yield (
-        f"{len(seen):,} series of {runs:,} runs: {len(changed):,} with a lasting change "
+        f"{len(seen):,} series of {counted(runs, 'run')}: {len(changed):,} with a lasting change "
         f"({slower:,} slower, {len(changed) - slower:,} faster, {machine:,} of them with the machine), "
         f"{short:,} too short to tell"
     )
     doubled = sum(one.left_out for one in seen)
     if doubled:
-        yield f"{doubled:,} times a run measured a series twice, and both times were left out"
+        yield f"{counted(doubled, 'time')} a run measured a series twice, and both times were left out"
     yield from contract_changes(seen)
 
 

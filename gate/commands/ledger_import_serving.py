@@ -115,7 +115,7 @@ def _from_logs(paths: list[Path], reading: sglang_log.Reading) -> tuple[dict[Poi
         steps.update(found.steps)
         problems += found.problems
         say(
-            f"{path}: {found.prefill_lines} prefill and {found.decode_lines} decode lines, "
+            f"{path}: {found.prefill_lines} prefill and {counted(found.decode_lines, 'decode line')}, "
             f"{found.empty_lines} without tokens"
         )
     return dict(steps), problems

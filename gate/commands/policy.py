@@ -10,6 +10,7 @@ import click
 from gate import store
 from gate.analysis.policy_text import Explained, explain
 from gate.commands.judge_files import read_policy, read_waivers
+from gate.model.text import counted
 
 FILE = click.Path(path_type=Path)
 
@@ -66,4 +67,4 @@ def check_command(policy: Path | None, waivers: Path | None) -> None:
         read_policy(policy)
         click.echo(f"{policy}: valid policy")
     if waivers is not None:
-        click.echo(f"{waivers}: {len(read_waivers(waivers))} valid waivers")
+        click.echo(f"{waivers}: {counted(len(read_waivers(waivers)), 'valid waiver')}")

@@ -9,6 +9,7 @@ import msgspec
 from gate import store
 from gate.model.diagnosis import Diagnosis
 from gate.model.problem import GateError, Problem, UnusableInput
+from gate.model.text import counted
 from gate.profiling import rocprof_csv, rocprof_json, torch_trace
 from gate.profiling.trace import Trace
 
@@ -79,7 +80,8 @@ def read(found: Found) -> Trace:
         raise UnusableInput(*faults)
     notes = [str(fault) for fault in faults]
     if len(traces) > 1 and len(traces[0].dispatches) != len(traces[1].dispatches):
-        notes.append(f"the CSV has {len(traces[0].dispatches)} dispatches, the JSON {len(traces[1].dispatches)}")
+        csv, other = (len(one.dispatches) for one in traces)
+        notes.append(f"the CSV has {counted(csv, 'dispatch', 'dispatches')}, the JSON {other}")
     if len(traces) > 1 and not traces[0].agents:
         notes.append("the GPU's name is taken from the JSON")
         return msgspec.structs.replace(traces[1], notes=(*traces[1].notes, *notes))

@@ -19,6 +19,7 @@ from gate.model.codegen import CodegenRecord
 from gate.model.diagnosis import Diagnosis
 from gate.model.problem import GateError, Problem, UnusableInput
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.profiling import repro, tools
 from gate.profiling.diagnose import Subject, diagnose
 from gate.replay.arms import ArmSpec
@@ -124,7 +125,8 @@ def _read(
     diagnosis = diagnose(trace, subject, code=record, files={**own, **profile_files.keep(found, out)})
     remarks = [str(ended)] if ended else []
     if "copies" in facts:
-        remarks.append(f"{subject.calls} calls over a ring of {facts['copies']} copies")
+        copies = counted(_count(facts, "copies", 1), "copy", "copies")
+        remarks.append(f"{counted(subject.calls or request.calls, 'call')} over a ring of {copies}")
     diagnosis = msgspec.structs.replace(diagnosis, notes=(*remarks, *diagnosis.notes))
     profile_files.write(out, diagnosis)
     return diagnosis

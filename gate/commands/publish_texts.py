@@ -9,6 +9,7 @@ from gate.commands.artifact_judge import NO_KERNEL_CHANGED
 from gate.commands.judged import withheld, worst_first
 from gate.model.decision import Decision, RowFinding
 from gate.model.reasons import sentence
+from gate.model.text import counted
 from gate.publish import marker
 from gate.publish.sinks import MOST_ANNOTATIONS, Annotation
 from gate.publish.values import COMMENT_LIMIT, RANK_OF_STATE, RANKS, SHA, Message, PostedStatus, Run, RunKey, Target
@@ -116,7 +117,7 @@ def worst(decision: Decision) -> list[Annotation]:
     shown = rows if len(rows) <= MOST_ANNOTATIONS else rows[: MOST_ANNOTATIONS - 1]
     found = [_annotation(row) for row in shown]
     if len(rows) > len(shown):
-        more = f"{len(rows) - len(shown):,} more rows; the summary has them"
+        more = f"{counted(len(rows) - len(shown), 'more row')}: see the summary"
         found.append(Annotation(level="error", title="gate", message=more))
     if decision.gate == "no_verdict" and not rows:
         why = "; ".join(sentence(code) for code in decision.reasons[:3])

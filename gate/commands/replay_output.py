@@ -12,6 +12,7 @@ from gate import store
 from gate.commands.replay_inputs import Inputs, by_op
 from gate.model.outcome import Outcome, Status
 from gate.model.problem import Exit, Problem, UnusableInput
+from gate.model.text import counted
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import Job
 from gate.replay.journal import merged
@@ -120,7 +121,7 @@ def conclude(
     if session.stopped is not None:
         raise UnusableInput(Problem(what=session.stopped, file="", fix="let the machine settle, then --resume"))
     if missing or not any("ok" in found for found in counts.values()):
-        what = f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured" if missing else "no row is ok"
+        what = f"{counted(len(missing), 'shape was', 'shapes were')} not measured" if missing else "no row is ok"
         raise UnusableInput(Problem(what=what, file=str(out), fix=f"see {_reasons(counts)} in the rows and OUT/logs"))
     return Exit.PASS
 

@@ -22,6 +22,7 @@ from gate.model.ledger import Ledger
 from gate.model.outcome import Outcome, Results
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.replay import run_folder
 from gate.resources import frozen_ledgers_dir
 
@@ -199,8 +200,10 @@ def scope(frozen: Ledger, judged_part: Ledger) -> str:
     others = len({shape.op_type for shape in frozen.shapes} - taken)
     if len(judged_part.shapes) == len(frozen.shapes):
         return ""
-    left = f"; {others} other op{' is' if others == 1 else 's are'} not part of this run" if others else ""
-    return f"{len(judged_part.shapes)} of {len(frozen.shapes)} frozen shapes ({', '.join(sorted(taken))}){left}"
+    left = f"; {counted(others, 'other op is', 'other ops are')} not part of this run" if others else ""
+    return (
+        f"{len(judged_part.shapes)} of {counted(len(frozen.shapes), 'frozen shape')} ({', '.join(sorted(taken))}){left}"
+    )
 
 
 def read_frozen(root: Path) -> Ledger:

@@ -12,6 +12,7 @@ from gate.commands.amounts import Amount
 from gate.commands.judge_files import read_policy, read_results
 from gate.commands.progress import progress
 from gate.model.problem import Problem, UnusableInput
+from gate.model.text import counted
 
 if TYPE_CHECKING:
     from gate.analysis.trial.kernels import KernelPower
@@ -107,8 +108,8 @@ def lines(trial: Trial) -> list[str]:
     shown = "".join(f"{f'+{(float(factor) - 1):.0%}':>7}" for factor in factors)
     made = [
         "",
-        f"{trial.source}: {trial.rows} kernels; {trial.commits} identical commits, then {trial.power_commits} commits "
-        "per slowdown",
+        f"{trial.source}: {counted(trial.rows, 'kernel')}; {counted(trial.commits, 'identical commit')}, then "
+        f"{counted(trial.power_commits, 'commit')} per slowdown",
         f"{head}{shown}",
     ]
     made += [_line(result, factors) for result in trial.results]
@@ -124,9 +125,9 @@ def lines(trial: Trial) -> list[str]:
 def _kernels(power: KernelPower) -> str:
     least = min(range(len(power.found)), key=lambda row: power.found[row])
     return (
-        f"every kernel slowed by {power.factor - 1:.0%}, {power.tries} times each: found {GOAL:.0%} or more of "
-        f"{power.at_least(GOAL)} of {len(power.found)} kernels; the least, of {power.times_us[least]:.3g} us, "
-        f"{power.found[least] / power.tries:.0%}"
+        f"every kernel slowed by {power.factor - 1:.0%}, {counted(power.tries, 'time')} each: found {GOAL:.0%} or more "
+        f"of {power.at_least(GOAL)} of {counted(len(power.found), 'kernel')}; the least, of "
+        f"{power.times_us[least]:.3g} us, {power.found[least] / power.tries:.0%}"
     )
 
 

@@ -59,7 +59,11 @@ def plan(runners: int, costs: tuple[Path, ...], no_base: bool, out: Path, matrix
 def tell(made: ShardPlan) -> None:
     """The shards and the estimates, on stderr."""
     total = sum(len(one.shapes) for one in made.shards)
-    how = f"{made.measured} of {total} shapes at measured cost" if made.measured else "costs by the model alone"
+    how = (
+        f"{made.measured} of {counted(total, 'shape')} at measured cost"
+        if made.measured
+        else "costs by the model alone"
+    )
     click.echo(f"{counted(total, 'shape')}, {how}", err=True)
     for one in made.shards:
         click.echo(f"  shard {one.shard}: {counted(len(one.shapes), 'shape')}, about {one.minutes:.1f} min", err=True)

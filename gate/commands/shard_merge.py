@@ -21,6 +21,7 @@ from gate.model.decision import Decision
 from gate.model.matrix import Matrix
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.replay import run_folder
 from gate.replay.blocks import BASE, HEAD
 
@@ -175,7 +176,9 @@ def whole_work(plan: ShardPlan, found: Sequence[Found], ledgers: Path) -> Work:
     }
     engine = found[0].part.engine
     timed = {**timed_options.DEFAULTS, "providers": tuple(engine["providers"])}
-    scope = f"{len(shapes)} of {len(frozen.shapes)} frozen shapes" if len(shapes) != len(frozen.shapes) else ""
+    scope = (
+        f"{len(shapes)} of {counted(len(frozen.shapes), 'frozen shape')}" if len(shapes) != len(frozen.shapes) else ""
+    )
     return work_of(
         inputs_of(shapes, matrices, hashes=hashes), timed, base="" if engine["both"] else None, scope=scope, plan=plan
     )
@@ -210,7 +213,7 @@ def put_together(found: Sequence[Found], plan: ShardPlan, work: Work) -> Measure
 def _dead(shard: shard_plan.Shard, how: str) -> Problem:
     named = ", ".join(shard.shapes[:MOST_NAMED])
     more = f" and {len(shard.shapes) - MOST_NAMED} more" if shard.shapes[MOST_NAMED:] else ""
-    return Problem(what=f"shard {shard.shard} {how}; its {len(shard.shapes)} shapes: {named}{more}", file="")
+    return Problem(what=f"shard {shard.shard} {how}; its {counted(len(shard.shapes), 'shape')}: {named}{more}", file="")
 
 
 def _rows(folder: Path, shard: shard_plan.Shard) -> list[Any]:

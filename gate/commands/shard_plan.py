@@ -11,6 +11,7 @@ import msgspec
 
 from gate import store
 from gate.model.problem import Problem, UnusableInput, WrongUsage
+from gate.model.text import counted
 from gate.replay import shards
 from gate.replay.job import Job
 from gate.replay.journal_lines import JOURNAL, read_lines
@@ -144,7 +145,7 @@ def shard_of(plan: ShardPlan, text: str, *, ledgers: Mapping[str, str], file: st
     """The shard K/N of a plan. Raises UnusableInput for a plan of other ledgers, WrongUsage for another N."""
     number, runners = parse(text)
     if runners != plan.runners:
-        raise WrongUsage(Problem(what=f"--shard {text}: the plan is for {plan.runners} runners", file=file))
+        raise WrongUsage(Problem(what=f"--shard {text}: the plan is for {counted(plan.runners, 'runner')}", file=file))
     edited = sorted(name for name in {*plan.ledgers, *ledgers} if plan.ledgers.get(name) != ledgers.get(name))
     if edited:
         what = f"the plan was made from another {edited[0]}"

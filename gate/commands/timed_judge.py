@@ -19,6 +19,7 @@ from gate.model.ledger import Ledger
 from gate.model.outcome import Outcome, Results
 from gate.model.policy import Policy
 from gate.model.problem import Problem
+from gate.model.text import counted
 from gate.model.waiver import Waiver
 from gate.replay.blocks import BASE, HEAD
 
@@ -98,7 +99,7 @@ def _results(rows: Sequence[Outcome]) -> Results:
 def unfinished(decision: Decision, missing: Sequence[str], broken: Sequence[Problem], *, confirmed: bool) -> Decision:
     """No verdict unless a regression is confirmed, which no missing row could mend; names what is missing and why."""
     named = ", ".join(missing[:MOST_NAMED]) + (f" and {len(missing) - MOST_NAMED} more" if missing[MOST_NAMED:] else "")
-    what = [f"{len(missing)} shape{'s were' if missing[1:] else ' was'} not measured: {named}"] if missing else []
+    what = [f"{counted(len(missing), 'shape was', 'shapes were')} not measured: {named}"] if missing else []
     told = [*(problem.what for problem in broken), *what]
     next_step = "run it again with --resume; what is finished is not measured twice"
     if confirmed:

@@ -21,6 +21,7 @@ from gate.commands.timed_work import Work, read_work
 from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome
 from gate.model.problem import Exit, GateError, UnusableInput
+from gate.model.text import counted
 from gate.replay import run_folder
 from gate.replay.blocks import BASE, HEAD
 
@@ -164,7 +165,7 @@ def tell(found: MeasuredRun) -> None:
         gpus = len({machine.gpu for machine in whole.machines})
         held, alone, timed = (seconds / whole.wall_s / gpus for seconds in whole.busy_s)
         click.echo(
-            f"{whole.wall_s:.1f} s on {gpus} GPU{'s' if gpus > 1 else ''}: in use {held:.0%} of the time, measured on "
+            f"{whole.wall_s:.1f} s on {counted(gpus, 'GPU')}: in use {held:.0%} of the time, measured on "
             f"{alone:.0%}, timed work {timed:.0%}",
             err=True,
         )

@@ -19,6 +19,7 @@ from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.replay.arms import ArmSpec
 from gate.replay.job import Job
 
@@ -101,7 +102,7 @@ def shard_of_work(whole: Work, timed: Mapping[str, Any], *, base: str | None) ->
         raise WrongUsage(Problem(what=f"shard {text} has no shape", file=str(path or ""), fix="use fewer runners"))
     inputs = inputs_of(shapes, whole.inputs.matrices, hashes=whole.inputs.hashes)
     total = sum(len(one.shapes) for one in plan.shards)
-    told = f"shard {text}: {len(shapes)} of the run's {total} shapes"
+    told = f"shard {text}: {len(shapes)} of the run's {counted(total, 'shape')}"
     return work_of(inputs, timed, base=base, scope=f"{told}; {whole.scope}" if whole.scope else told, plan=plan)
 
 

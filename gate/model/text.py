@@ -23,8 +23,8 @@ def one_line(text: str) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 row`, `2 rows`; `many` where it is not `one` with an s, as in `2 shapes are`."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+    """`1 row`, `1,500 rows`; `many` where it is not `one` with an s, as in `2 shapes are`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def cell(text: str) -> str:

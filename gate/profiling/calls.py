@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gate.model.text import counted
 from gate.profiling.trace import Dispatch
 
 LONGEST_CALL = 256
@@ -42,7 +43,7 @@ def split(dispatches: Sequence[Dispatch], *, calls: int | None, warmup: int = 0,
         if period:
             note = "the warm-up calls ran other kernels than the measured ones; they count as setup"
             return _cut(dispatches, period=period, calls=calls, warmup=0, notes=(note,))
-        told = f"the trace does not end in {calls + warmup} equal calls"
+        told = f"the trace does not end in {counted(calls + warmup, 'equal call')}"
         return _by_count(dispatches, told, calls=calls)
     period, covered = _longest_tail(names)
     if period and covered >= FEWEST_REPEATS:
@@ -94,7 +95,8 @@ def _by_name(dispatches: Sequence[Dispatch], pattern: re.Pattern[str], *, calls:
     if calls is not None and chosen and len(chosen) % total == 0:
         warm = len(chosen) // total * warmup
         return Calls(measured=tuple(chosen[warm:]), warmup=tuple(chosen[:warm]), setup=rest, calls=calls)
-    note = () if calls is None else (f"{len(chosen)} dispatches match, which is no multiple of {total} calls",)
+    match = counted(len(chosen), "dispatch matches", "dispatches match")
+    note = () if calls is None else (f"{match}, which is no multiple of {counted(total, 'call')}",)
     return Calls(measured=tuple(chosen), setup=rest, calls=None, notes=note)
 
 

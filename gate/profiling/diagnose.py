@@ -13,6 +13,7 @@ import msgspec
 from gate.model.codegen import CodegenRecord
 from gate.model.diagnosis import Diagnosis, Durations, Occupancy, ProfiledKernel, Registers, Role
 from gate.model.occupancy import MAX_WAVES, limited_by, waves_per_simd
+from gate.model.text import counted
 from gate.profiling import compare
 from gate.profiling.calls import Calls, split
 from gate.profiling.trace import Dispatch, Trace
@@ -91,9 +92,11 @@ def _notes(trace: Trace, parts: Calls, *, arch: str, home: str) -> list[str]:
         told = ", ".join(f"{name or '(unnamed)'}: {count}" for name, count in agents.items())
         notes.append(f"dispatches on {len(agents)} agents ({told}); the calls ran on {home}")
     if parts.warmup:
-        notes.append(f"{len(parts.warmup)} dispatches of warm-up calls are left out of the durations")
+        warm = counted(len(parts.warmup), "dispatch", "dispatches")
+        notes.append(f"{warm} of warm-up calls left out of the durations")
     if trace.copies:
-        notes.append(f"{trace.copies} memory copies or fills ran beside the kernels and are in no duration")
+        copies = counted(trace.copies, "memory copy or fill", "memory copies or fills")
+        notes.append(f"{copies} beside the kernels, in no duration")
     if not arch:
         notes.append("the trace does not tell the architecture: registers as set aside and waves are not computed")
     elif trace.tool == "rocprofv3":

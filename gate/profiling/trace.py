@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from gate.model.diagnosis import Dim3, Tool
+from gate.model.text import counted
 
 # As many remarks of one kind are told one by one; the rest are counted.
 TOLD = 3
@@ -78,7 +79,7 @@ class Remarks:
 
     def texts(self) -> tuple[str, ...]:
         """What is to be told, in order of appearance."""
-        more = (f"{count - TOLD} more lines: {kind}" for kind, count in self._counts.items() if count > TOLD)
+        more = (f"{counted(count - TOLD, 'more line')}: {kind}" for kind, count in self._counts.items() if count > TOLD)
         return (*self._told, *more)
 
 

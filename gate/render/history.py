@@ -187,5 +187,6 @@ def _series_plot(points: Points, told: SeriesTrend, *, number: int) -> Plot:
     _time_axes(axes, "time, µs")
     series = points.series
     name = short(f"{series.op_type} {series.dtype} {series.args} {series.provider}".strip(), 80)
-    caption = f"{series.shape_id}, {series.contract}; {len(points.times_us):,} runs. Band: noise about the last time."
+    runs = words.count(len(points.times_us), "run")
+    caption = f"{series.shape_id}, {series.contract}; {runs}. Band: noise about the last time."
     return Plot(f"series-{number}", name, caption, figure)

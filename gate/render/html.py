@@ -103,7 +103,7 @@ def _standing(each: Standing) -> tuple[str, str, int, str, str, str]:
 
 def _standoff(each: Standoff) -> tuple[str, str, str, str, str, str, str]:
     notes = ["reference implementation"] if each.reference else []
-    notes += [f"{each.unmatched:,} rows time more work"] if each.unmatched else []
+    notes += [f"{words.count(each.unmatched, 'row times', 'rows time')} more work"] if each.unmatched else []
     return (
         each.op_type,
         each.baseline,
@@ -119,7 +119,12 @@ def _kernels(decision: Decision) -> dict[str, Any]:
     """The machine-code table: kernels that changed alike on one line, all names with it."""
     groups = machine_code.grouped([k for k in machine_code.kernels(decision) if k.evidence.verdict != "same"])
     same = sum(kernel.evidence.verdict == "same" for kernel in machine_code.kernels(decision))
-    return {"groups": [_group(group) for group in groups[:MOST_KERNELS]], "total": len(groups), "same": same}
+    return {
+        "groups": [_group(group) for group in groups[:MOST_KERNELS]],
+        "total": len(groups),
+        "same": same,
+        "unchanged": words.count(same, "kernel has", "kernels have"),
+    }
 
 
 def _group(alike: machine_code.Alike) -> dict[str, Any]:

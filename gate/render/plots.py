@@ -62,13 +62,14 @@ def by_op(decision: Decision) -> Plot:
     ops = sorted(groups, key=lambda op: (-len(groups[op]), op))[:MOST_OPS][::-1]
     figure, (axes,) = canvas(1.1 + 0.5 * len(ops))
     _boxes(axes, [groups[op] for op in ops])
-    axes.set_yticks(range(len(ops)), [f"{short(op, 24)}\n{len(groups[op]):,} rows" for op in ops])
+    axes.set_yticks(range(len(ops)), [f"{short(op, 24)}\n{words.count(len(groups[op]), 'row')}" for op in ops])
     axes.axvline(1.0, color=INK, linewidth=1)
     axes.set_xlabel("speedup, right of 1x the candidate is faster")
     total = sum(map(len, groups.values()))
-    left = f" The {len(groups) - len(ops)} smallest ops are left out." if len(groups) > len(ops) else ""
+    others = len(groups) - len(ops)
+    left = f" Left out: the {words.count(others, 'op')} with the fewest rows." if others else ""
     of = words.count(len(groups), "op")
-    caption = f"{total:,} rows of {of}. Box: the middle half; whiskers: 5% to 95%; line: median.{left}"
+    caption = f"{words.count(total, 'row')} of {of}. Box: the middle half; whiskers: 5% to 95%; line: median.{left}"
     return Plot(name, title, caption, figure)
 
 
@@ -122,7 +123,7 @@ def base_head(decision: Decision) -> Plot:
     axes.set_aspect("equal")
     log_axis(axes.xaxis)
     log_axis(axes.yaxis)
-    return Plot(name, title, f"{len(found):,} rows; above the line the head takes more.", figure)
+    return Plot(name, title, f"{words.count(len(found), 'row')}; above the line the head takes more.", figure)
 
 
 def _instructions(row: RowFinding) -> list[tuple[int, int]]:
@@ -186,7 +187,7 @@ def intervals(decision: Decision) -> Plot:
         axes.set_xscale("symlog", linthresh=10)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.6g}%" if value else "0"))
     axes.set_xlabel("head against base, right is slower")
-    caption = f"The {len(chosen)} worst of {len(found):,} rows with an interval."
+    caption = f"The {len(chosen)} worst of {words.count(len(found), 'row')} with an interval."
     return Plot(name, title, caption, figure)
 
 
@@ -230,7 +231,7 @@ def roofline(rollup: Rollup) -> Plot:
         if roof
         else ""
     )
-    return Plot(name, title, f"{len(every):,} rows of the candidate. {said}".strip(), figure)
+    return Plot(name, title, f"{words.count(len(every), 'row')} of the candidate. {said}".strip(), figure)
 
 
 def _ops(axes: Axes, groups: dict[str, list[tuple[float, float]]]) -> None:

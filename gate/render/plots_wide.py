@@ -43,7 +43,7 @@ def coverage(decision: Decision, rollup: Rollup) -> Plot:
     axes.grid(False)
     axes.tick_params(length=0)
     left = len(rollup.covers) - len(lines)
-    more = f" {left} more ops are in coverage_matrix.md." if left > 0 else ""
+    more = f" {words.count(left, 'more op is', 'more ops are')} in coverage_matrix.md." if left > 0 else ""
     caption = f"Usable rows of all shapes; darker is more, a red frame is a gap of the candidate.{more}"
     return Plot(name, title, caption, figure)
 
@@ -116,10 +116,12 @@ def noise(rollup: Rollup) -> Plot:
     else:
         _empty(lower, "no baseline ran on both sides")
     moves = sum(map(len, rollup.controls.values()))
+    above, below = words.count(len(rollup.noise), "row"), words.count(moves, "paired row")
     caption = (
-        f"Above: {len(rollup.noise):,} rows of the candidate; dashed: {UNSTABLE:g}, where a row counts as unstable. "
+        f"Above: {above} of the candidate; dashed: {UNSTABLE:g}, where a row counts as unstable. "
+        f"Below: {below} of the baselines, head against base."
     )
-    return Plot(name, title, f"{caption}Below: {moves:,} paired rows of the baselines, head against base.", figure)
+    return Plot(name, title, caption, figure)
 
 
 def _spreads(axes: Axes, rollup: Rollup) -> None:

@@ -40,9 +40,8 @@ class Listing(Generic[T]):
         """The sentence that says what is left out and where it is; empty if all is listed."""
         if not self.left_out:
             return Safe("")
-        return Safe(
-            f"{self.left_out:,} of {self.total:,} are not listed here: `decision.json` in this run's artifact has all."
-        )
+        left = f"{self.left_out:,} of {self.total:,} {'is' if self.left_out == 1 else 'are'} not listed here"
+        return Safe(f"{left}: `decision.json` in this run's artifact has all.")
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def notes(decision: Decision) -> list[Safe]:
     found = [say("This run covers {scope}", scope=escape(decision.scope))] if decision.scope else []
     found += [words.reason(text) for text in decision.reasons[:6]]
     if len(decision.reasons) > 6:
-        found.append(Safe(f"and {len(decision.reasons) - 6} more reasons, all in `decision.json`"))
+        found.append(Safe(f"and {words.count(len(decision.reasons) - 6, 'more reason')}, all in `decision.json`"))
     for word, members in (
         ("Not measured in the head, so not among the best", [m.provider for m in decision.controls if m.absent]),
         ("Moved though this commit does not touch them", [m.provider for m in decision.controls if m.moved]),

@@ -152,6 +152,7 @@ def _grid(cover: OpCover, shapes: dict[str, RowFinding]) -> dict[str, Any]:
     gaps_first = sorted(cover.shapes, key=lambda shape: not BAD_STATES.intersection(shape.states))
     chosen = cover.shapes if len(cover.shapes) <= MOST_SHAPES else gaps_first[:MOST_SHAPES]
     rest = len(cover.shapes) - len(chosen)
+    more = Safe(f"In the results: {words.count(rest, 'more shape')}, none with a gap shown here.")
     return {
         "op": code(cover.op_type),
         "providers": [code(name) for name in cover.providers],
@@ -161,7 +162,7 @@ def _grid(cover: OpCover, shapes: dict[str, RowFinding]) -> dict[str, Any]:
             for name in cover.providers
         ],
         "shapes": [_cells(shape, shapes) for shape in chosen],
-        "rest": Safe(f"{rest:,} more shapes, none with a gap shown here, are in the results.") if rest else Safe(""),
+        "rest": more if rest else Safe(""),
         "off": [(code(name), escape(reason)) for name, reason in cover.off.items()],
     }
 

@@ -37,7 +37,7 @@ def show(decision: Decision, console: Console) -> None:
         console.print(Text(f"not judged: {words.count(n, 'row')}, {one_line(sentence(code))}{more}"))
     for problem in decision.problems[:MOST_ROWS]:
         console.print(Text(f"problem: {one_line(problem)}", "yellow"))
-    _print_rest(len(decision.problems) - MOST_ROWS, console, what="problems")
+    _print_rest(len(decision.problems) - MOST_ROWS, console, what="problem")
     for command in decision.commands[:MOST_COMMANDS]:
         console.print(Text(f"{one_line(command.what)}:\n    {one_line(command.line)}"))
 
@@ -50,7 +50,7 @@ def _print_times(found: Sequence[RowFinding], console: Console) -> None:
         console.print(Text(f"  {row.verdict:<15} {_change(row):<24} {place}", style))
         if row.ratio is None and (why := _why(row)):
             console.print(Text(f"          {why}"))
-    _print_rest(len(found) - MOST_ROWS, console, what="rows")
+    _print_rest(len(found) - MOST_ROWS, console, what="row")
 
 
 def _print_open(decision: Decision, console: Console) -> None:
@@ -81,7 +81,7 @@ def _print_code(found: list[machine_code.Kernel], console: Console) -> None:
     console.print(Text("\nmachine code, base -> head: vector registers, instructions, waves per SIMD, spills", "dim"))
     for alike in groups[:MOST_ROWS]:
         _print_alike(alike, console)
-    _print_rest(len(groups) - MOST_ROWS, console, what="changes")
+    _print_rest(len(groups) - MOST_ROWS, console, what="change")
 
 
 def _print_alike(alike: machine_code.Alike, console: Console) -> None:
@@ -101,7 +101,7 @@ def _numbers(code: CodeEvidence) -> str:
 
 def _print_rest(n: int, console: Console, *, what: str) -> None:
     if n > 0:
-        console.print(Text(f"and {n} more {what}: see decision.json"))
+        console.print(Text(f"and {words.count(n, f'more {what}')}: see decision.json"))
 
 
 def _change(row: RowFinding) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gate.model.decision import CodeSide, Decision, RowFinding
 from gate.model.reasons import SENTENCES, sentence
+from gate.model.text import counted
 from gate.render.escape import Safe, code, escape, joined, say
 
 NOT_MEASURED = Safe("not measured")
@@ -151,7 +152,7 @@ def tight(text: Safe) -> Safe:
 
 def count(number: int, one: str, many: str | None = None) -> Safe:
     """`1 row`, `1,500 rows`."""
-    return Safe(f"{number:,} {one if number == 1 else many or one + 's'}")
+    return Safe(counted(number, one, many or ""))
 
 
 def label_text(row: RowFinding) -> str:
@@ -160,7 +161,7 @@ def label_text(row: RowFinding) -> str:
     names += [name for name in row.args if name not in _FIRST_ARGS]
     shown = [f"{name}={_scalar(row.args[name])}" for name in names[:_SHOWN_ARGS]]
     if len(names) > _SHOWN_ARGS:
-        shown.append(f"(+{len(names) - _SHOWN_ARGS} arguments)")
+        shown.append(f"(+{counted(len(names) - _SHOWN_ARGS, 'argument')})")
     return " ".join([row.op_type, *shown, row.dtype])
 
 

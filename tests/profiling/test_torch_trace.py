@@ -39,7 +39,7 @@ def test_copies_and_what_is_not_told_are_notes() -> None:
     odd = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": None}
     found = diagnose(torch_trace.trace(as_torch([bare, copy, odd]), file="t.json"), Subject(calls=1))
     text = "\n".join(found.notes)
-    assert "1 memory copies" in text and "does not tell registers" in text and "has no duration" in text
+    assert "1 memory copy or fill beside" in text and "does not tell registers" in text and "has no duration" in text
     assert found.kernels[0].registers.vgpr is None
 
 

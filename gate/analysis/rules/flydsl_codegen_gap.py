@@ -5,6 +5,7 @@ from __future__ import annotations
 from gate.analysis import profiled
 from gate.analysis.case import Case, Category
 from gate.model.decision import CodeEvidence, CodeSide
+from gate.model.text import counted
 
 # Two waves a SIMD hide almost no latency on gfx950, which holds eight.
 FEW_WAVES = 2
@@ -28,11 +29,11 @@ def _compared(code: CodeEvidence) -> str:
 
 def _bad(side: CodeSide) -> str:
     if side.spills:
-        return f"{side.spills} registers spill"
+        return counted(side.spills, "register spills", "registers spill")
     if side.scratch_bytes:
         return f"{side.scratch_bytes} bytes of scratch a lane"
     if 0 < side.waves_per_simd <= FEW_WAVES:
-        return f"only {side.waves_per_simd} waves a SIMD at {side.vgpr} VGPR"
+        return f"only {counted(side.waves_per_simd, 'wave')} a SIMD at {side.vgpr} VGPR"
     return ""
 
 
