@@ -16,7 +16,6 @@ from gate.replay.outputs import Outputs
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import (
     REPLAYS,
-    SINGLE_REPLAYS,
     RingPlan,
     Visit,
     eager_calls,
@@ -73,20 +72,14 @@ class Cell:
         device.run(lambda: self._enqueue(launches))
         footprint = sum(device.nbytes(tensor[0]) for tensor in {**self.inputs, **self.outputs.given}.values())
         footprint += sum(device.nbytes(tensor) for tensor in self.adapter.workspaces(self.states[0]))
-        many = device.capture(lambda: self._enqueue(launches))
-        one = device.capture(lambda: self._enqueue(1))
-        times = device.timed([many] * pilot.REPLAYS + [one] * SINGLE_REPLAYS, flush=True)
-        integrity.require_finite(times)
-        for graph in (many, one):
-            graph.close()
-        self.release()
         facts: dict[str, Any] = {"op": self.op, "case": self.case, "chip": device.facts.chip}
-        first_us = pilot.first_time_us(times, launches=launches, **facts)
+        first_us, gpu_us = pilot.timed(device, self._enqueue, launches=launches, **facts)
+        self.release()
         return {
             "estimate_us": first_us,
             "footprint_bytes": footprint,
             "peak_share": pilot.peak_share(first_us, **facts),
-            "gpu_us": sum(times),
+            "gpu_us": gpu_us,
         }
 
     def build(self, plan: RingPlan, *, shared: bool = False) -> None:

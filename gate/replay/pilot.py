@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from gate.replay import integrity
 from gate.replay.chips import MIB, Chip
+from gate.replay.device import Device
 from gate.replay.op import Case, Op
+from gate.replay.timer import SINGLE_REPLAYS
 
 REPLAYS = 4
+# A call that takes so long needs no graphs to be told from the host's work around it.
+EAGER_CALLS, LONG_US = 2, 5_000.0
 # Launches by the bytes that one moves at most: a short kernel needs more of them before its slope rises out of a
 # replay's own noise, of a large state two copies are enough memory to take beside others.
 COPIES = ((32, 4 * MIB), (4, 512 * MIB), (2, math.inf))
@@ -20,6 +26,25 @@ LEAST_US = 0.1
 def copies(bytes_moved: float) -> int:
     """How many copies of the state there are, and launches in the longer of the two graphs."""
     return next(count for count, most in COPIES if bytes_moved < most)
+
+
+def timed(
+    device: Device, enqueue: Callable[[int], None], *, launches: int, op: Op, case: Case, chip: Chip
+) -> tuple[float, float]:
+    """Microseconds of one launch, and those of all that was timed; `enqueue` makes so many launches.
+
+    Raises integrity.Ended where the clock gives no numbers.
+    """
+    eager = device.timed_eager(partial(enqueue, 1), EAGER_CALLS)
+    integrity.require_finite(eager)
+    if min(eager) >= LONG_US:
+        return min(eager), sum(eager)
+    many, one = (device.capture(partial(enqueue, count)) for count in (launches, 1))
+    times = device.timed([many] * REPLAYS + [one] * SINGLE_REPLAYS, flush=True)
+    integrity.require_finite(times)
+    for graph in (many, one):
+        graph.close()
+    return first_time_us(times, launches=launches, op=op, case=case, chip=chip), sum(times)
 
 
 def first_time_us(times: Sequence[float], *, launches: int, op: Op, case: Case, chip: Chip) -> float:

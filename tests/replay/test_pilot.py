@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gate.replay import pilot
@@ -31,6 +33,49 @@ def test_where_every_single_launch_met_others_a_launch_takes_its_share() -> None
 def test_no_launch_is_quicker_than_its_bytes() -> None:
     slow = first([60.0] * 3, [60.0] * 3, launches=4, m=1 << 20)
     assert slow == pytest.approx(8.0 * (1 << 20) * 64 / H200.bandwidth_gbps / 1e3)  # type: ignore[operator]
+
+
+class Clock:
+    """A device whose every launch takes `us` and what is timed around it 40; it counts the graphs that are open."""
+
+    def __init__(self, us: float) -> None:
+        self.us, self.queued, self.captured, self.open = us, 0, 0, 0
+
+    def enqueue(self, launches: int) -> None:
+        self.queued += launches
+
+    def capture(self, run: Callable[[], None]) -> Clock:
+        before, graph = self.queued, Clock(self.us)
+        run()
+        graph.queued, graph.close = self.queued - before, self._closed  # type: ignore[method-assign]
+        self.captured, self.open = self.captured + 1, self.open + 1
+        return graph
+
+    def close(self) -> None:
+        raise AssertionError
+
+    def _closed(self) -> None:
+        self.open -= 1
+
+    def timed(self, graphs: list[Clock], *, flush: bool) -> list[float]:
+        assert flush
+        return [40.0 + graph.queued * self.us for graph in graphs]
+
+    def timed_eager(self, run: Callable[[], None], repeats: int) -> list[float]:
+        before = self.queued
+        for _ in range(repeats):
+            run()
+        assert self.queued == before + repeats
+        return [40.0 + self.us] * repeats
+
+
+@pytest.mark.parametrize(("us", "first_us", "graphs"), [(20.0, 20.0, 2), (4900.0, 4900.0, 2), (9000.0, 9040.0, 0)])
+def test_only_a_call_of_milliseconds_is_timed_without_graphs(us: float, first_us: float, graphs: int) -> None:
+    clock = Clock(us)
+    case = Case(shape_id="s", op_type="sim", dtype="bf16", args={"M": 8, "N": 64}, layout={})
+    found, _ = pilot.timed(clock, clock.enqueue, launches=4, op=sim_op.OP, case=case, chip=H200)  # type: ignore[arg-type]
+    assert found == pytest.approx(first_us)
+    assert (clock.captured, clock.open) == (graphs, 0)
 
 
 def test_a_row_is_as_cold_as_its_least_cold_look() -> None:
