@@ -87,7 +87,7 @@ def test_runs_are_appended_one_by_one_and_a_rerun_adds_nothing(runner: Runner) -
     first = runner.files()
     assert len(first) == 3 and "index.html" in first, "rows, their checksum, the page"
     assert any(path.startswith("arch=gfx950/month=2026-05/20260504T030201-") for path in first), first
-    assert "1 runs" in (runner.last / "temp" / "summary.md").read_text()
+    assert "series of 1 run:" in (runner.last / "temp" / "summary.md").read_text()
 
     done = runner.job(2, build.run(LEDGER, seed=2), "2026-06-04T03:02:01Z")
     assert [one.returncode for one in done] == [0, 0, 0, 0], done[-1].stderr
