@@ -15,7 +15,7 @@ from gate import store
 from gate.bisect.answer import Design, Found
 from gate.bisect.ask import Exchange, drive
 from gate.bisect.search import EndUnusable, search
-from gate.commands import bisect_pairs, bisect_versions
+from gate.commands import bisect_pairs, bisect_versions, unheeded
 from gate.commands.amounts import BUDGET_US, Amount
 from gate.commands.bisect_asked import Asked, Gpu
 from gate.commands.bisect_table import REPORT_FILE, report_of, show
@@ -145,6 +145,9 @@ def source_of(options: dict[str, Any]) -> Source:
         return bisect_versions.wheel_versions(
             options["good"], options["bad"], listed=listed, home=cache_home(), arm=arm
         )
+    unheeded.refuse(("versions",), beside="a bisection of commits")
+    if options["arm"]:
+        unheeded.refuse(("entries",), beside="--arm, which says what to import")
     if options["code"] == "machine" and (options["setup"] or options["arm"]):
         what = "--code machine compiles with the interpreter's flydsl, not with what --setup or --arm make of a tree"
         raise WrongUsage(Problem(what=what, file="", fix="give --code sources"))

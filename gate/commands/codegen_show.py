@@ -16,6 +16,7 @@ from gate.codegen.diff import compare, compare_all
 from gate.codegen.loops import Loop, hot_loop
 from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
 from gate.codegen.toolchains import CANARIES
+from gate.commands import unheeded
 from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
 from gate.commands.printed import STORED
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
@@ -66,6 +67,8 @@ def command(
     """
     if (key is None) == (pages is None):
         raise WrongUsage(Problem(what="show needs exactly one of KEY and --pages", file=""))
+    if pages is not None:
+        unheeded.refuse(("html",), beside="--pages")
     base = stored(base) if base else None
     before = read_records(base, arch) if base else {}
     after = read_records(head, arch)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from gate.commands import unheeded
 from gate.model.problem import Exit, Problem, WrongUsage
 from gate.replay.arms import parse_spec
 from gate.replay.node import Check, check_node
@@ -74,11 +75,13 @@ def command(
         from gate.commands.run import default_ledgers
 
         root = ledgers or default_ledgers()
+        idle = ("results", "surveys", "compiles") if contracts else ("as_json",)
+        unheeded.refuse(("head", "base", "out", *idle), beside="--contracts" if contracts else "--matrix")
         if contracts:
             return doctor_contracts.report(aiter=aiter, flydsl=flydsl, ledgers=root, as_json=as_json)
         checkouts = {"aiter": aiter, "flydsl": flydsl}
         return doctor_matrix.report(root, checkouts=checkouts, results=results, surveys=surveys, compiles=compiles)
-    if aiter or flydsl or results or surveys or compiles:
+    if aiter or flydsl or ledgers or results or surveys or compiles:
         raise WrongUsage(Problem(what="these options need --contracts or --matrix", file="", fix="add one of them"))
     return node(head, base, out, as_json=as_json)
 

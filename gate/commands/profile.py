@@ -11,7 +11,7 @@ import msgspec
 
 from gate import store
 from gate.codegen import checkout, keys
-from gate.commands import profile_files
+from gate.commands import profile_files, unheeded
 from gate.commands.amounts import Amount
 from gate.commands.codegen_inputs import read_records
 from gate.commands.profile_run import Request, default_arm, profile
@@ -31,6 +31,8 @@ from gate.resources import frozen_ledgers_dir
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+OF_ONE = ("shape_id", "provider", "key", "as_json")
+OF_A_RUN = ("tool", "op_from", "head", "timeout", "gpu", "simulate")
 
 
 @click.command(short_help="Profile one shape and provider; write diagnosis.json.")
@@ -67,9 +69,14 @@ def command(**options: Any) -> int:
     if not given or ("decision" in given and len(given) > 1):
         what = "one of --op with --shape, --from, --decision is needed"
         raise WrongUsage(Problem(what=what, file="", fix="see 'gate profile --help'"))
+    if options["code"] is None:
+        unheeded.refuse(("key",), beside="a profile without --code")
     if options["decision"] is not None:
+        unheeded.refuse(OF_ONE, beside="--decision, which names rows")
         return of_decision(options)
+    unheeded.refuse(("limit",), beside="a profile without --decision")
     if options["source"] is not None:
+        unheeded.refuse(OF_A_RUN, beside="--from, which runs nothing")
         return of_traces(options)
     diagnosis = of_shape(options)
     told(diagnosis, options)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gate import render
-from gate.commands import judged, publish_texts
+from gate.commands import judged, publish_texts, unheeded
 from gate.commands.artifact_judge import read_decision
 from gate.commands.github_options import connect, our_run, run_options, told
 from gate.model.decision import Decision
@@ -83,10 +83,12 @@ def command(
     online = hub if os.environ.get("GITHUB_TOKEN") else None
     door = Dry(online, repo=hub.repo_name, sha=sha or "", bot=bot) if dry_run else hub
     if run_id is not None:
+        unheeded.refuse(("number",) if dry_run else ("number", "sha"), beside="--run, which tells it")
         run = our_run(hub, run_id, attempt, workflow=workflow)
         with told():
             target = resolve(run, door)
     else:
+        unheeded.refuse(("attempt", "workflow"), beside="a call without --run")
         target = named_target(door, number=number, sha=sha)
     decision = decision_for(asked, source, target.run)
     code = post(door, target, decision, asked)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gate import store
+from gate.commands import unheeded
 from gate.model.matrix import Matrix, MatrixProvider
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
@@ -47,6 +48,7 @@ def read_inputs(
     if (ledger is None) != (matrix is None):
         raise WrongUsage(Problem(what="--ledger and --matrix belong together", file="", fix="give both or --ledgers"))
     if ledger is not None and matrix is not None:
+        unheeded.refuse(("ledgers",), beside="--ledger and --matrix")
         pairs = [(ledger, matrix)]
     else:
         folders = [path.parent for path in sorted(ledgers.glob(f"*/{store.LEDGER_FILE}"))]

@@ -8,12 +8,15 @@ from typing import Any
 
 import click
 
+from gate.commands import unheeded
 from gate.commands.amounts import BUDGET_US, WATCHDOG, Amount
+from gate.commands.codegen_sides import COMPILED_BASE, HEAD_OPTIONS
 from gate.model.problem import Problem, WrongUsage
 from gate.replay.job import MOST_LANES
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+OF_CODE = (*HEAD_OPTIONS, *COMPILED_BASE, "arch", "jobs", "timeout", "installed_torch")
 DEFAULTS: dict[str, Any] = {
     "head": None, "control": None, "candidate": None, "providers": (), "stages": (), "limit": None, "shapes_from": (),
     "shard": None, "plan": None, "op_from": None, "gpus": "all", "lanes": 4, "budget_us": 2000.0, "seed": None,
@@ -66,7 +69,7 @@ def timed_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def taken(values: dict[str, Any]) -> dict[str, Any] | None:
     """Takes these options out of `values`; None without --replay, when none of them may be given.
 
-    Raises WrongUsage for one that needs another.
+    Raises WrongUsage for one that needs another, or for one of the machine code's with --no-code.
     """
     found = {name: values.pop(name) for name in DEFAULTS}
     if not values.pop("replay"):
@@ -74,6 +77,8 @@ def taken(values: dict[str, Any]) -> dict[str, Any] | None:
         if given:
             raise _needs(given[0] if given[0] != "code" else "no-code", "--replay")
         return None
+    if not found["code"]:
+        unheeded.refuse(OF_CODE, beside="--no-code")
     for name in ("repo", "pr", "sha"):
         if found[name] is not None and not found["publish"]:
             raise _needs(name, "--publish")
