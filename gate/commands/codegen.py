@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -105,7 +106,7 @@ def record(
         records += compiled_triton(calls, with_flydsl, limits, aiter=aiter_checkout)
     if as_baseline is not None:
         write_baseline(as_baseline, records, limits["arch"])
-        click.echo(f"recorded; lock it with: gate ledger freeze {as_baseline}", err=True)
+        click.echo(f"recorded; lock it with: {shlex.join(['gate', 'ledger', 'freeze', str(as_baseline)])}", err=True)
     elif out is not None:
         machine_code.write_records(out, records)
         write_plan(out, shapes, work, standing)

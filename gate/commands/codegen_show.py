@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from gate.codegen.side_by_side import Line, Row, aligned, mix, resources
 from gate.codegen.toolchains import CANARIES
 from gate.commands import unheeded
 from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
+from gate.commands.codegen_sides import USUAL_ARCH
 from gate.commands.printed import STORED
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
@@ -165,7 +167,9 @@ def _recording(record: CodegenRecord) -> str:
     tools = record.toolchain
     if tools.kernels != CANARIES.name:
         return "gate codegen record with that compiler and kernels"
-    return f"gate codegen record --wheel {tools.flydsl_version} --op {record.op_type} --out records"
+    arch = [] if record.arch == USUAL_ARCH else ["--arch", record.arch]
+    asked = ["--wheel", tools.flydsl_version, "--op", record.op_type, *arch]
+    return shlex.join(["gate", "codegen", "record", *asked, "--out", "records"])
 
 
 def tell(view: View) -> None:
@@ -183,7 +187,7 @@ def tell(view: View) -> None:
         style = "bold" if row.differs else ""
         table.add_row(row.name, _text(row.base), _text(row.head), style=style)
     console.print(table)
-    console.print(Text(f"hot loop: {view.loop_words}"))
+    console.print(Text(f"hot loop: {view.loop_words}"), soft_wrap=True)
     for line in view.loop:
         mark = "|" if line.changed else " "
         console.print(Text(f"{line.base[:WIDTH]:{WIDTH}} {mark} {line.head[:WIDTH]}"), soft_wrap=True)

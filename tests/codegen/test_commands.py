@@ -142,7 +142,11 @@ def test_show_needs_one_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["codegen", "show", "absent", "--head", head]) == 64
     assert run(["codegen", "show", "softmax", "--head", head]) == 0
     text = capsys.readouterr().out
-    assert "softmax/bf16/x=1" in text and "no assembly here" in text
+    again = "gate codegen record --wheel 0.4.0 --op softmax --out records brings it"
+    assert "softmax/bf16/x=1" in text and f"head: no assembly here; {again}" in text
+    other = folder(tmp_path / "other", msgspec.structs.replace(record("softmax"), arch="gfx942", op_type="a b"))
+    assert run(["codegen", "show", "softmax", "--head", other]) == 0
+    assert "record --wheel 0.4.0 --op 'a b' --arch gfx942 --out records" in capsys.readouterr().out
 
 
 def test_the_page_escapes_and_loads_nothing(tmp_path: Path) -> None:

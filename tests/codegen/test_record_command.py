@@ -22,7 +22,7 @@ def test_record_compiles_once_a_key_and_the_baseline_is_the_same_bytes_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [("rmsnorm", {"M": 1, "N": 512}), ("rmsnorm", {"M": 2, "N": 512}), ("softmax", {"M": 1, "N": 10**6})]
-    ledgers = tmp_path / "led"
+    ledgers = tmp_path / "led gers"
     ledger(ledgers, *rows)
     out = tmp_path / "out"
     assert run(["codegen", "record", "--out", str(out), "--ledgers", str(ledgers), "--jobs", "1"]) == 0
@@ -31,6 +31,7 @@ def test_record_compiles_once_a_key_and_the_baseline_is_the_same_bytes_twice(
     assert [line["compile_key"] for line in plan] == ["rmsnorm/bf16/N=512"] * 2 + [None]
     baseline = ledgers / "rmsnorm" / "baselines" / "gfx950" / store.CODEGEN_FILE
     assert run(["codegen", "record", "--as-baseline", str(ledgers), "--jobs", "1"]) == 0
+    assert f"lock it with: gate ledger freeze '{ledgers}'\n" in capsys.readouterr().err
     first = baseline.read_bytes()
     shutil.rmtree(tmp_path / "cache")
     assert run(["codegen", "record", "--as-baseline", str(ledgers), "--jobs", "1"]) == 0
