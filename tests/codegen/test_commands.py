@@ -10,7 +10,9 @@ import pytest
 
 from gate import store
 from gate.cli import run
-from gate.model.codegen import CodegenRecord
+from gate.codegen.diff import compare
+from gate.commands.codegen_show import view_of
+from gate.model.codegen import CodegenRecord, CodegenThresholds
 from tests.codegen.records import TOOLCHAIN, broken, folder, ledger, record
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -144,9 +146,12 @@ def test_show_needs_one_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     again = "gate codegen record --wheel 0.4.0 --op softmax --out records brings it"
     assert "softmax/bf16/x=1" in text and f"head: no assembly here; {again}" in text
-    other = folder(tmp_path / "other", msgspec.structs.replace(record("softmax"), arch="gfx942", op_type="a b"))
-    assert run(["codegen", "show", "softmax", "--head", other]) == 0
-    assert "record --wheel 0.4.0 --op 'a b' --arch gfx942 --out records" in capsys.readouterr().out
+
+
+def test_the_command_that_brings_the_assembly_is_of_the_records_target_and_quoted() -> None:
+    other = msgspec.structs.replace(record(), arch="gfx942", op_type="a b")
+    words = view_of(compare(None, other, CodegenThresholds()), ()).loop_words
+    assert words.endswith("; gate codegen record --wheel 0.4.0 --op 'a b' --arch gfx942 --out records brings it")
 
 
 def test_the_page_escapes_and_loads_nothing(tmp_path: Path) -> None:
