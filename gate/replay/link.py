@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
+import queue
 import selectors
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,34 @@ class WorkerDied(Exception):
         self.reason, self.outside, self.hung = reason, outside, hung
 
 
+@functools.cache
+def _starting() -> queue.SimpleQueue[tuple[Future[subprocess.Popen[bytes]], Callable[[], subprocess.Popen[bytes]]]]:
+    """What a thread takes from that lives as long as this process, and carries out."""
+    coming: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def serve() -> None:
+        while True:
+            found, start = coming.get()
+            try:
+                found.set_result(start())
+            except BaseException as error:  # noqa: BLE001  raised where it was asked for
+                found.set_exception(error)
+
+    threading.Thread(target=serve, name="starts workers", daemon=True).start()
+    return coming
+
+
+def _started(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """A process that may outlive the thread that asks for it.
+
+    A worker has Linux kill it when its parent dies, and the parent that Linux means is the thread that started it.
+    Raises what Popen raises.
+    """
+    found: Future[subprocess.Popen[bytes]] = Future()
+    _starting().put((found, lambda: subprocess.Popen(command, **options)))
+    return found.result()
+
+
 class Link:
     """One worker process. Not thread-safe: one lane owns it."""
 
@@ -46,7 +78,7 @@ class Link:
         self._files, theirs = socket.socketpair()
         self._files.settimeout(FILE_WAIT_S)
         with log.open("ab") as stderr, theirs:
-            self._process = subprocess.Popen(
+            self._process = _started(
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -67,3 +69,26 @@ def test_a_worker_that_outlives_its_kill_holds_nobody_up(tmp_path: Path, monkeyp
             made.ask({"do": "wake"}, timeout_s=0.1)
     assert time.monotonic() - began < 10
     made.close()
+
+
+def test_a_worker_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    made: list[link.Link] = []
+
+    def start() -> None:
+        command = [sys.executable, str(link.BOOT)]
+        made.append(link.Link(name="w", command=command, environment=os.environ, log=tmp_path / "log"))
+        assert made[0].ask({"do": "hello", "device": "sim:memory=64"}, timeout_s=60)["status"] == "ok"
+
+    lane = threading.Thread(target=start)
+    lane.start()
+    lane.join()
+    # Linux would have told it of a parent's end by now.
+    time.sleep(0.2)
+    assert made[0].ask({"do": "drop"}, timeout_s=60)["status"] == "ok"
+    made[0].close()
+
+
+def test_what_cannot_be_started_is_told_where_it_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-python"):
+        link.Link(name="w", command=["no-such-python"], environment={}, log=tmp_path / "log")
+    link.Link(name="w", command=[sys.executable], environment={}, log=tmp_path / "log").close()
