@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,8 +24,8 @@ from gate.replay.timer import (
     visit_slope,
 )
 
-# How often a call is profiled again whose profile disagrees, and behind how much load of the graph's own.
-PROFILES_AGAIN, PROFILE_LOAD_US, MOST_LAPS = 5, 50_000.0, 200
+# Where a profile disagrees: how often it is profiled again, how many calls, and behind how much of a graph's load.
+PROFILES_AGAIN, MOST_PROFILED, PROFILE_LOAD_US, MOST_LAPS = 5, 32, 50_000.0, 200
 
 
 class Cell:
@@ -38,7 +38,8 @@ class Cell:
         self.states: list[Any] = []
         self.graphs: list[Any] = []
         self.plan: RingPlan | None = None
-        self.profiled: tuple[KernelTime, ...] = ()
+        # Device time of a profiled call, us; None without a profiler.
+        self.profiled_us: float | None = None
         self._kept_digests: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     def _make_ring(self, copies: int) -> None:
@@ -138,17 +139,14 @@ class Cell:
 
     def profile(self) -> dict[str, Any]:
         """Integrity check 3, and the profile of one call that check 4 needs; nothing else may run on the GPU."""
-        self.profiled = self.device.profile(lambda: self._eager(0))
-        findings = [item.as_dict() for item in filter(None, [self._nodes()])]
+        found = self.device.profile(self._eager)
+        self.profiled_us = device_us(found) if found else None
+        findings = [item.as_dict() for item in filter(None, [self._nodes(found)])]
         return {"findings": findings, "profiled_us": self.profiled_us}
 
-    def _eager(self, index: int) -> None:
-        self.adapter.launch(self.states[index])
-
-    @property
-    def profiled_us(self) -> float | None:
-        """Device time of one profiled call, or None without a profiler."""
-        return sum(item.us for item in self.profiled) if self.profiled else None
+    def _eager(self, calls: Iterable[int] = (0,)) -> None:
+        for call in calls:
+            self.adapter.launch(self.states[call % len(self.states)])
 
     def _escaped(self) -> Finding | None:
         changed = self.outputs.touched()
@@ -162,10 +160,10 @@ class Cell:
         before = dict(zip(names, self._kept_digests[0], strict=True))
         return [name for name in names if now[name] != before[name]]
 
-    def _nodes(self) -> Finding | None:
+    def _nodes(self, eager: tuple[KernelTime, ...]) -> Finding | None:
         assert self.plan is not None
         full, single = (graph.nodes() for graph in self.graphs)
-        return integrity.wrong_nodes(full=full, single=single, launches=self.plan.launches, eager=self.profiled)
+        return integrity.wrong_nodes(full=full, single=single, launches=self.plan.launches, eager=eager)
 
     def visit(self, method: str, *, replays: int = REPLAYS) -> Visit:
         """One visit with the named method: `graph_slope`, of so many counted replays, or the legacy `cudagraph`.
@@ -187,7 +185,7 @@ class Cell:
         findings = list(filter(None, [integrity.invalid_time(times_us)]))
         if not findings and slope:
             findings += filter(None, self._judge_time(quantile(times_us, 0.5)))
-        eager = self.device.timed_eager(lambda: self._eager(0), eager_calls(self.profiled_us or 0.0))
+        eager = self.device.timed_eager(self._eager, eager_calls(self.profiled_us or 0.0))
         return {
             "findings": [item.as_dict() for item in findings],
             "profiled_us": self.profiled_us,
@@ -200,8 +198,7 @@ class Cell:
         assert self.plan is not None
         if integrity.profile_disagrees(t_us=t_us, profiled_us=self.profiled_us) is not None:
             # One profiled call can be hit by something else, and clocks fall under load.
-            again = sorted(self._loaded_profiles(t_us), key=lambda found: sum(item.us for item in found))
-            self.profiled = again[len(again) // 2]
+            self.profiled_us = quantile(list(self._loaded_profiles(t_us)), 0.5)
         yield integrity.profile_disagrees(t_us=t_us, profiled_us=self.profiled_us)
         yield integrity.breaks_physics(
             t_us=t_us,
@@ -212,14 +209,17 @@ class Cell:
             cold=self.plan.cache_state == "cold_hbm",
         )
 
-    def _loaded_profiles(self, t_us: float) -> Iterator[tuple[KernelTime, ...]]:
-        """Profiles of one call each, behind a load like the graph's own."""
+    def _loaded_profiles(self, t_us: float) -> Iterator[float]:
+        """Means of the calls that the slope is of, profiled behind a load like the graph's own: which copy a call is on
+        may move it by a third, and so may chance."""
         assert self.plan is not None
         laps = min(math.ceil(PROFILE_LOAD_US / (t_us * self.plan.launches)), MOST_LAPS)
+        calls = range(1, min(self.plan.launches, 1 + MOST_PROFILED))
         for _ in range(PROFILES_AGAIN):
             for _ in range(laps):
                 self.device.replay(self.graphs[0])
-            yield self.device.profile(lambda: self._eager(0))
+            found = self.device.profile(lambda: self._eager(calls))
+            yield device_us(found) / len(calls)
 
     def recheck(self) -> dict[str, Any]:
         """Integrity check 6, after timing: fresh inputs in one random copy, replayed."""
@@ -239,3 +239,8 @@ class Cell:
             graph.close()
         self.graphs, self.states, self.inputs = [], [], {}
         self.outputs = self._no_outputs()
+
+
+def device_us(found: Sequence[KernelTime]) -> float:
+    """Microseconds of all these kernels."""
+    return sum(item.us for item in found)

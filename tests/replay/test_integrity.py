@@ -17,6 +17,7 @@ from gate.replay.op import Case, Op
 from gate.replay.provider import ProviderAdapter
 from gate.replay.timer import RingPlan
 from tests.replay import sim_cheating, sim_kernels, sim_op
+from tests.replay.sim_op import launch_work
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,38 @@ def test_a_time_below_what_the_bytes_take_breaks_physics() -> None:
 
 def test_a_graph_that_disagrees_with_the_profiler_is_caught() -> None:
     assert run(sim_cheating.lying_graph) == ["profile_disagrees"]
+
+
+class Uneven(ProviderAdapter):
+    """Takes `first` microseconds on the ring's first copy and `others` on each other one, as routed tokens may fall."""
+
+    provider = "flydsl"
+
+    def __init__(self, first: float, others: float) -> None:
+        super().__init__("sim")
+        self.us, self.made = (first, others), 0
+
+    def prepare(self, case: Case, tensors: Any) -> Any:
+        self.made += 1
+        return tensors, self.us[self.made > 1]
+
+    def launch(self, state: Any) -> None:
+        tensors, us = state
+        launch_work(tensors, us=us)
+
+
+@pytest.mark.parametrize("copies", [2, 4])
+@pytest.mark.parametrize(("first", "others"), [(20.0, 30.0), (30.0, 20.0)])
+def test_a_kernel_may_take_other_times_on_other_copies(copies: int, first: float, others: float) -> None:
+    device = SimDevice(SimOptions(noise=0.0, l2=0.001))
+    case = Case(shape_id="s", op_type="sim", dtype="fp32", args={"M": 8, "N": 64}, layout={})
+    cell = Cell(device=device, adapter=Uneven(first, others), op=sim_op.OP, case=case, seed=11)
+    plan = RingPlan(copies=copies, launches=copies, flush=True, cache_state="cold_hbm", budget_us=1.0)
+    cell.build(plan)
+    cell.capture()
+    assert cell.profile()["profiled_us"] == pytest.approx(first, rel=0.05)
+    told = cell.finish([cell.visit("graph_slope").t_us], slope=True)
+    assert told["findings"] == [] and told["profiled_us"] == pytest.approx(others, rel=0.05)
 
 
 class Disturbed(SimDevice):
