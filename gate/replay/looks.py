@@ -47,10 +47,18 @@ class Warming:
         now = {arm: t_us for arm, (t_us, _) in visits.items()}
         steady = all(abs(t_us / self.last[arm] - 1) < SETTLED for arm, t_us in now.items() if self.last.get(arm))
         self.agreeing = self.agreeing + 1 if steady and self.last else 0
-        load_us = LONG_WARM_US if self.heavy and max(now.values(), default=0.0) >= LONG_US else 0.0
+        load_us = LONG_WARM_US if self._loads(now) else 0.0
         agreed = self.agreeing >= AGREEING or self.rounds >= MAX_WARM_ROUNDS
         self.settled = (agreed and self.gpu_us >= load_us) or self.gpu_us >= MOST_WARM_US or not now
         self.last = now
+
+    @property
+    def loaded(self) -> bool:
+        """Whether some arm may bring the GPU to its power limit, so that clocks follow what ran before."""
+        return self._loads(self.last)
+
+    def _loads(self, times_us: Mapping[Any, float]) -> bool:
+        return self.heavy and max(times_us.values(), default=0.0) >= LONG_US
 
 
 def throttled(before: Reading, after: Reading) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gate.replay.arms import ArmSpec
-from gate.replay.blocks import BASE, HEAD, Arm
+from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
 from gate.replay.crew import Crew
 from gate.replay.job import ArmResult, Job, Settings, Target
 from gate.replay.measuring import MAX_BLOCK_REPEATS, Measuring
@@ -23,26 +25,35 @@ COOL, HOT = Reading(source="nvml", throttle=0), Reading(source="nvml", throttle=
 
 
 class Steady(Crew):
-    """Workers whose every visit reads the same."""
+    """Workers whose every visit reads the same; their labels are kept."""
+
+    t_us = 10.0
+
+    def __init__(self, settings: Settings, *, name: str, gpu: str | None) -> None:
+        super().__init__(settings, name=name, gpu=gpu)
+        self.labels: list[str] = []
 
     def ask(self, side: str, message: dict[str, Any]) -> dict[str, Any]:
-        assert message["do"] == "visit" and side in (HEAD, BASE)
-        return {"status": "ok", "t_us": 10.0, "full_us": [10.0], "single_us": [1.0], "gpu_us": 4000.0}
+        assert message["do"] == "visit" and side == message["arm"].split("/")[0]
+        self.labels.append(message["label"].removeprefix("s:"))
+        return {"status": "ok", "t_us": self.t_us, "full_us": [10.0], "single_us": [1.0], "gpu_us": 40_000.0}
 
 
-def measured(folder: Path, readings: Iterable[Reading]) -> tuple[Measuring, Iterator[Reading]]:
+def measured(
+    folder: Path, readings: Iterable[Reading], *, arms_of: Sequence[Arm] = ARMS, heavy: bool = False
+) -> tuple[Measuring, Iterator[Reading]]:
     """Four blocks under these readings in order, and the readings that are left."""
     left = iter(readings)
     case = Case(shape_id="s", op_type="gemm", dtype="bf16", args={}, layout={})
-    job = Job(case=case, targets=tuple(Target(arm=arm, entrypoint="x:y") for arm in ARMS))
-    arms = {arm.side: ArmSpec(path=()) for arm in ARMS}
+    job = Job(case=case, targets=tuple(Target(arm=arm, entrypoint="x:y") for arm in arms_of))
+    arms = {arm.side: ArmSpec(path=()) for arm in arms_of}
     settings = Settings(session_id="t", seed=1, secret=1, arms=arms, folder=folder)
-    results = {arm: ArmResult() for arm in ARMS}
+    results = {arm: ArmResult() for arm in arms_of}
     crew = Steady(settings, name="lane", gpu=None)
     talk = Talk(crew=crew, token=Token(), results=results, spent_s=defaultdict(float))
     sensor: Callable[[], Reading] = lambda: next(left)  # noqa: E731
     found = Measuring(settings=settings, job=job, talk=talk, sensor=sensor, raw=[], look=0, blocks=range(4))
-    found.run(heavy=False)
+    found.run(heavy=heavy)
     return found, left
 
 
@@ -61,6 +72,25 @@ def test_a_block_under_which_the_gpu_slowed_down_is_measured_again(tmp_path: Pat
     assert tries == {(0, 0): 4, (1, 0): 4, (1, 1): 4, (2, 0): 4, (3, 0): 4}
     for result in found.talk.results.values():
         assert [len(block) for block in result.visits] == [2] * 4 and result.notes == []
+
+
+@pytest.mark.parametrize(("heavy", "t_us", "settles"), [(True, 500.0, 4), (True, 10.0, 0), (False, 500.0, 0)])
+@pytest.mark.parametrize("control", [True, False])
+def test_behind_a_control_a_kernel_that_loads_the_gpu_is_visited_once_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heavy: bool, t_us: float, settles: int, control: bool
+) -> None:
+    monkeypatch.setattr(Steady, "t_us", t_us)
+    arms_of = [Arm(CONTROL, "pytorch")] * control + list(ARMS)
+    found, _ = measured(tmp_path, [COOL] * 6, arms_of=arms_of, heavy=heavy)
+    assert isinstance(found.talk.crew, Steady)
+    labels = found.talk.crew.labels
+    places = [place for place, label in enumerate(labels) if label.endswith(":settle")]
+    assert len(places) == settles * control
+    for place in places:
+        before, settled, after = labels[place - 1 : place + 2]
+        # It goes before a first visit, and is of the same arm.
+        assert before.startswith("control/") and settled.rpartition(":")[0] == after.rpartition(":")[0]
+    assert all(len(block) == 2 for result in found.talk.results.values() for block in result.visits)
 
 
 def test_one_that_never_cools_is_kept_and_the_row_says_so(tmp_path: Path) -> None:
