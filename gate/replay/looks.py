@@ -13,7 +13,9 @@ from gate.replay.sensors import Reading
 
 # One-sided 99% points of Student's t for n - 1 = 1 ... 15 degrees of freedom.
 T99 = (31.8, 6.96, 4.54, 3.75, 3.36, 3.14, 3.00, 2.90, 2.82, 2.76, 2.72, 2.68, 2.65, 2.62, 2.60)
-SETTLED, AGREEING, MAX_WARM_ROUNDS = 0.005, 2, 12
+# Rounds that agree with the one before, of kernels that load the whole GPU and of others; what still moves under the
+# first blocks is seen there (`unsettled`).
+SETTLED, LOADED_AGREEING, AGREEING, MAX_WARM_ROUNDS = 0.005, 2, 1, 12
 MOVED_LOG = math.log(1.01)
 LONG_US, LONG_WARM_US = 50.0, 100_000.0
 # After so much load clocks have settled, and rounds of few launches that still disagree do so by their noise.
@@ -47,8 +49,8 @@ class Warming:
         now = {arm: t_us for arm, (t_us, _) in visits.items()}
         steady = all(abs(t_us / self.last[arm] - 1) < SETTLED for arm, t_us in now.items() if self.last.get(arm))
         self.agreeing = self.agreeing + 1 if steady and self.last else 0
-        load_us = LONG_WARM_US if self._loads(now) else 0.0
-        agreed = self.agreeing >= AGREEING or self.rounds >= MAX_WARM_ROUNDS
+        needed, load_us = (LOADED_AGREEING, LONG_WARM_US) if self._loads(now) else (AGREEING, 0.0)
+        agreed = self.agreeing >= needed or self.rounds >= MAX_WARM_ROUNDS
         self.settled = (agreed and self.gpu_us >= load_us) or self.gpu_us >= MOST_WARM_US or not now
         self.last = now
 

@@ -31,8 +31,8 @@ RING_BYTES = 2 * 1024 * MIB
 # Else a ring is at most this many times what evicts all caches, which a cold ring of any state fits into: all of it is
 # filled, judged and summed for every arm.
 EVICTIONS = 3
-# Two copies of the largest states, which no ring can do with less than, shall still lie in shared memory.
-SHARED_BYTES = 4 * 1024 * MIB
+# Two copies of large states, which no ring can do with less than, shall still lie in shared memory: of 2 GiB and more.
+SHARED_BYTES = 5 * 1024 * MIB
 # Memory that a ring takes over its tensors' own bytes, since small copies are spread out.
 SPREAD_FACTOR = 1.5
 
