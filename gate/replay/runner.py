@@ -137,8 +137,10 @@ class _Shared:
         lasting = False
         try:
             self._serve(crew, machine, waiting)
-            # Workers take seconds to start; those of pinned lanes are fresh on purpose.
-            lasting = number < max(FEWER) and not self.settings.pinned and not self.halt.is_set()
+            # Workers take seconds to start; those of pinned lanes are fresh on purpose, and those that could share no
+            # memory beside all lanes may share some beside fewer.
+            fresh = self.settings.pinned or crew.memory.refusal is not None
+            lasting = number < max(FEWER) and not fresh and not self.halt.is_set()
         except NoDevice as error:
             # A lane whose workers find no memory beside the others' leaves its work to them.
             if error.full and self._beside():

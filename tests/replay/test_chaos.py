@@ -11,7 +11,7 @@ from gate.replay import runner
 from gate.replay.device import CaptureFailed, DeviceError, OutOfMemory
 from gate.replay.failures import failure
 from tests.bench.replay_chaos import ARMS, Trial
-from tests.replay.paper import World
+from tests.replay.paper import Worker, World
 
 HEAD, BASE, FIRST, SECOND = (str(arm) for arm in ARMS)
 
@@ -93,6 +93,24 @@ def test_what_is_short_of_memory_beside_all_lanes_is_tried_beside_one_by_the_wor
     assert run.run() == []
     assert stages[1:] == last and len(stages[0]) == 4
     assert len(run.world.workers) == 4 * 3
+
+
+def test_workers_that_could_not_share_memory_beside_all_lanes_are_started_again(
+    monkeypatch: pytest.MonkeyPatch, stages: list[list[str]]
+) -> None:
+    answer, shared = Worker.answer, set[bool]()
+
+    def crowded(worker: Worker, do: str, message: dict[str, Any]) -> dict[str, Any]:
+        if do == "build" and message["arm"] == HEAD and len(stages) > 1:
+            shared.add(message["shared"])
+        full = do == "lend" and len(stages) == 1
+        return {"status": "oom", "reason": "full"} if full else answer(worker, do, message)
+
+    monkeypatch.setattr(Worker, "answer", crowded)
+    run = trial({}, shapes=12)
+    run.world.faults.update({(f"s{number}", FIRST, "build"): "oom beside many" for number in range(12)})
+    assert run.run() == []
+    assert shared == {True}
 
 
 def test_what_lanes_of_two_gpus_leave_is_dealt_to_both(stages: list[list[str]]) -> None:
