@@ -164,3 +164,14 @@ def test_a_triton_without_launchers_of_its_own_has_none_built(monkeypatch: pytes
     monkeypatch.setattr(triton.runtime.driver, "_active", SimpleNamespace())
     kernel.warm_up(1, 1)
     assert kernel.done == 1 and not kernel.launchers
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("given", [None, [SimpleNamespace(src="source", metadata=0)]])
+def test_a_warm_up_that_gives_no_kernel_of_its_own_has_no_launcher_built(
+    threads: int, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(monkeypatch)
+    monkeypatch.setattr(kernel, "warmup", lambda number, grid: given)
+    kernel.warm_up(threads, 1)
+    assert not kernel.launchers

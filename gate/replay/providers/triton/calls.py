@@ -104,7 +104,9 @@ def _build_launchers(kernels: Iterable[Any]) -> None:
     if launcher is None:
         return
     for kernel in kernels:
-        launcher(kernel.src, kernel.metadata)
+        # Of a function that tunes itself there are several in a list, in Triton's interpreter there is none.
+        if hasattr(kernel, "src"):
+            launcher(kernel.src, kernel.metadata)
 
 
 CallOf = Callable[[Case, Tensors], Call | tuple[Call, ...]]
