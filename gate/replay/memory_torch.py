@@ -11,7 +11,7 @@ from gate.replay.device import Coming, Comparing
 from gate.replay.op import Tolerance
 
 ALIGN_BYTES = 256
-SPREAD_BYTES = 512 * MIB
+SPREAD_BYTES = 256 * MIB
 FEW_COPIES = 64
 PART_ELEMENTS = 64 * MIB
 # How many words a digest weighs by one row of weights, and its odd factors, as signed 64-bit numbers.
