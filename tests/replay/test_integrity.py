@@ -128,13 +128,14 @@ def test_a_kernel_may_take_other_times_on_other_copies(copies: int, first: float
 
 
 class Disturbed(SimDevice):
-    """The profiled calls that `hit` marks take half as long again; what is replayed is counted."""
+    """The profiles that `hit` marks x see half as long again, those with a dash nothing; replays are counted."""
 
     hit, replays = "", 0
 
     def profile(self, run: Any) -> tuple[KernelTime, ...]:
         now, self.hit = self.hit[:1], self.hit[1:]
-        return tuple(KernelTime(name=one.name, us=one.us * (1.5 if now == "x" else 1)) for one in super().profile(run))
+        found = () if now == "-" else super().profile(run)
+        return tuple(KernelTime(name=one.name, us=one.us * (1.5 if now == "x" else 1)) for one in found)
 
     def replay(self, graph: Any) -> None:
         self.replays += 1
@@ -150,6 +151,10 @@ class Disturbed(SimDevice):
         # One call of six that agrees by chance is no proof.
         ("xxxxx.", ["profile_disagrees"]),
         ("x.xx.x", ["profile_disagrees"]),
+        # Neither is what sees nothing.
+        ("x-----", ["profile_disagrees"]),
+        ("x--x-x", ["profile_disagrees"]),
+        ("x--.-.", []),
     ],
 )
 def test_most_profiled_calls_behind_a_load_decide(monkeypatch: pytest.MonkeyPatch, hit: str, codes: list[str]) -> None:
