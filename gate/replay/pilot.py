@@ -13,8 +13,8 @@ from gate.replay.op import Case, Op
 from gate.replay.timer import SINGLE_REPLAYS
 
 REPLAYS = 4
-# A call that takes so long needs no graphs to be told from the host's work around it.
-EAGER_CALLS, LONG_US = 2, 5_000.0
+# One launch that takes so long needs no longer graph to be told from a replay's own time.
+LONG_REPLAYS, LONG_US = 2, 5_000.0
 # Launches by the bytes that one moves at most: a short kernel needs more of them before its slope rises out of a
 # replay's own noise, of a large state two copies are enough memory to take beside others.
 COPIES = ((32, 4 * MIB), (4, 512 * MIB), (2, math.inf))
@@ -35,16 +35,19 @@ def timed(
 
     Raises integrity.Ended where the clock gives no numbers.
     """
-    eager = device.timed_eager(partial(enqueue, 1), EAGER_CALLS)
-    integrity.require_finite(eager)
-    if min(eager) >= LONG_US:
-        return min(eager), sum(eager)
-    many, one = (device.capture(partial(enqueue, count)) for count in (launches, 1))
+    one = device.capture(partial(enqueue, 1))
+    # Replayed, since a call's own host work, and turns that others take meanwhile, may be longer than its kernels.
+    first = device.timed([one] * LONG_REPLAYS, flush=True)
+    integrity.require_finite(first)
+    if min(first) >= LONG_US:
+        one.close()
+        return min(first), sum(first)
+    many = device.capture(partial(enqueue, launches))
     times = device.timed([many] * REPLAYS + [one] * SINGLE_REPLAYS, flush=True)
     integrity.require_finite(times)
     for graph in (many, one):
         graph.close()
-    return first_time_us(times, launches=launches, op=op, case=case, chip=chip), sum(times)
+    return first_time_us(times, launches=launches, op=op, case=case, chip=chip), sum([*first, *times])
 
 
 def first_time_us(times: Sequence[float], *, launches: int, op: Op, case: Case, chip: Chip) -> float:

@@ -36,10 +36,11 @@ def test_no_launch_is_quicker_than_its_bytes() -> None:
 
 
 class Clock:
-    """A device whose every launch takes `us` and what is timed around it 40; it counts the graphs that are open."""
+    """A device whose every launch takes `us`, what is timed around a replay 40, and around a call `host_us`; it counts
+    the graphs that are open."""
 
-    def __init__(self, us: float) -> None:
-        self.us, self.queued, self.captured, self.open = us, 0, 0, 0
+    def __init__(self, us: float, host_us: float = 0.0) -> None:
+        self.us, self.host_us, self.queued, self.captured, self.open = us, host_us, 0, 0, 0
 
     def enqueue(self, launches: int) -> None:
         self.queued += launches
@@ -66,12 +67,13 @@ class Clock:
         for _ in range(repeats):
             run()
         assert self.queued == before + repeats
-        return [40.0 + self.us] * repeats
+        return [self.host_us + self.us] * repeats
 
 
-@pytest.mark.parametrize(("us", "first_us", "graphs"), [(20.0, 20.0, 2), (4900.0, 4900.0, 2), (9000.0, 9040.0, 0)])
-def test_only_a_call_of_milliseconds_is_timed_without_graphs(us: float, first_us: float, graphs: int) -> None:
-    clock = Clock(us)
+@pytest.mark.parametrize("host_us", [0.0, 6000.0])
+@pytest.mark.parametrize(("us", "first_us", "graphs"), [(20.0, 20.0, 2), (4900.0, 4900.0, 2), (9000.0, 9040.0, 1)])
+def test_only_a_launch_of_milliseconds_is_timed_alone(us: float, host_us: float, first_us: float, graphs: int) -> None:
+    clock = Clock(us, host_us)
     case = Case(shape_id="s", op_type="sim", dtype="bf16", args={"M": 8, "N": 64}, layout={})
     found, _ = pilot.timed(clock, clock.enqueue, launches=4, op=sim_op.OP, case=case, chip=H200)  # type: ignore[arg-type]
     assert found == pytest.approx(first_us)
