@@ -84,9 +84,9 @@ def attend(query: Any, key: Any, value: Any, *, causal: bool, window: int | None
     return out
 
 
-def gathered_parts(case: Case) -> Iterator[slice]:
+def gathered_parts(case: Case, kv_heads: int) -> Iterator[slice]:
     """The sequences of a batch in order, as many at a time as GATHERED_BYTES hold the keys and values of."""
-    one = 4 * case.dim("seq_k") * case.dim("kv_heads") * (case.dim("dim_qk") + case.dim("dim_v"))
+    one = 4 * case.dim("seq_k") * kv_heads * (case.dim("dim_qk") + case.dim("dim_v"))
     step = max(GATHERED_BYTES // one, 1)
     for start in range(0, case.dim("batch"), step):
         yield slice(start, start + step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,8 +105,19 @@ def test_the_reference_does_not_depend_on_how_many_sequences_it_takes_at_a_time(
     tensors = op.inputs(case, TorchMemory("cpu"), 2, 5)
     together = op.reference(case, tensors)["out"]
     monkeypatch.setattr(attention, "GATHERED_BYTES", 1)
-    assert len(list(attention.gathered_parts(case))) == case.dim("batch")
+    assert len(list(attention.gathered_parts(case, 1))) == case.dim("batch")
     torch.testing.assert_close(op.reference(case, tensors)["out"], together, atol=1e-6, rtol=1e-6)
+
+
+@needs_torch
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_reference_asks_for_no_dimension_that_a_shape_may_lack(case: Case) -> None:
+    from gate.replay.memory_torch import TorchMemory
+
+    op = load_op(case.op_type)
+    bare = replace(case, args={name: case.args[name] for name in op.needs()})
+    assert op.refusal(bare) is None
+    assert set(op.reference(bare, op.inputs(bare, TorchMemory("cpu"), 1, 5))) >= set(op.outputs(bare))
 
 
 @needs_torch

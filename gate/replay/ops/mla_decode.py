@@ -35,7 +35,7 @@ def _one(case: Case, q: Any, cache: Any, indices: Any) -> Any:
 
     rows = indices.long().view(case.dim("batch"), case.dim("seq_k"))
     results = []
-    for part in attention.gathered_parts(case):
+    for part in attention.gathered_parts(case, 1):
         key = cache[rows[part]].flatten(2)[:, :, None]
         value = key[..., : case.dim("dim_v")]
         results.append(attention.attend(q[part, None], key, value, causal=False, window=None)[:, 0])

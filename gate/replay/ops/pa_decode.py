@@ -58,7 +58,7 @@ def _one(case: Case, tensors: Tensors) -> Any:
 
     window = int(case.args["window"]) if case.args.get("window") else None
     results = []
-    for part in attention.gathered_parts(case):
+    for part in attention.gathered_parts(case, case.dim("kv_heads")):
         tables = tensors["block_tables"][part]
         key, value = gathered(tensors["key_cache"], tensors["value_cache"], tables, case.dim("seq_k"))
         wide_key, wide_value = key.float() * tensors["key_scale"], value.float() * tensors["value_scale"]
