@@ -77,16 +77,19 @@ class Link:
         log.parent.mkdir(parents=True, exist_ok=True)
         self._files, theirs = socket.socketpair()
         self._files.settimeout(FILE_WAIT_S)
-        with log.open("ab") as stderr, theirs:
-            self._process = _started(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env={**environment, FILES_VARIABLE: str(theirs.fileno())},
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
+        with contextlib.ExitStack() as failing:
+            failing.callback(self._files.close)
+            with log.open("ab") as stderr, theirs:
+                self._process = _started(
+                    list(command),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    env={**environment, FILES_VARIABLE: str(theirs.fileno())},
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            failing.pop_all()
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._selector = selectors.DefaultSelector()

@@ -13,6 +13,7 @@ import pytest
 
 from gate.replay import link
 from tests.bench import run_kills
+from tests.bench.replay_chaos import open_files
 from tests.commands import timed_rig
 from tests.factory import make_shape
 from tests.replay import rig
@@ -91,4 +92,9 @@ def test_a_worker_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_told_where_it_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-python"):
         link.Link(name="w", command=["no-such-python"], environment={}, log=tmp_path / "log")
+    before = open_files()
+    with pytest.raises(FileNotFoundError) as told:
+        link.Link(name="w", command=["no-such-python"], environment={}, log=tmp_path / "log")
+    # Whoever still knows the error must not keep files.
+    assert open_files() == before and told
     link.Link(name="w", command=[sys.executable], environment={}, log=tmp_path / "log").close()
