@@ -66,7 +66,7 @@ def parse_spec(text: str | None, *, side: str) -> ArmSpec:
         values["path"] += [str(place) for place in flydsl_paths(Path(tree), side=side)]
         values["ld"].append(str(Path(tree).joinpath(*FLYDSL_BUILD, *FLYDSL_LIBRARIES).resolve()))
     python = values["python"][-1] if values["python"] else sys.executable
-    if not os.access(python, os.X_OK):
+    if not (Path(python).is_file() and os.access(python, os.X_OK)):
         raise _usage(side, f"python={python} is not an executable file")
     return ArmSpec(
         python=python,

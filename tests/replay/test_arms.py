@@ -43,6 +43,7 @@ def test_a_flydsl_tree_stands_for_its_paths(tmp_path: Path) -> None:
         ("pyhton=/usr/bin/python3", "'pyhton=/usr/bin/python3' is not KEY=VALUE"),
         ("python", "'python' is not KEY=VALUE"),
         ("python=/no/such/python", "is not an executable file"),
+        ("python=/tmp", "is not an executable file"),
         ("path=/no/such/folder", "/no/such/folder does not exist"),
         ("flydsl=/tmp", "build it with scripts/build.sh"),
         ("env=NOCOLON", "is not env=NAME:VALUE"),
