@@ -64,11 +64,16 @@ class Crew:
 
     def start(self, sides: Iterable[str], *, turn: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """Starts the workers that are not running, together; they open the GPU in a `turn`, as measurements feel that.
+        One that ended while nobody asked it anything is no arm's fault, and replaced.
 
         Raises SideLost or NoDevice.
         """
         greeting = {"do": "hello", "device": self.settings.device, "lanes": self.settings.lanes}
-        fresh = [side for side in dict.fromkeys(sides) if side not in self.links]
+        wanted = list(dict.fromkeys(sides))
+        for side in wanted:
+            if side in self.links and self.links[side].ended:
+                self.bury(side)
+        fresh = [side for side in wanted if side not in self.links]
         try:
             for side in fresh:
                 self.links[side] = self._launch(side, self.settings.arms[side])

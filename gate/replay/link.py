@@ -100,6 +100,11 @@ class Link:
         """The worker's process id."""
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended by itself or was killed."""
+        return self._process.poll() is not None
+
     def send(self, message: Mapping[str, Any]) -> int:
         """Sends one command and returns its id. Raises WorkerDied."""
         number = next(self._ids)

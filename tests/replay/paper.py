@@ -113,6 +113,10 @@ class Worker:
         self.cells: dict[str, str] = {}
         self.waiting: list[Reply] = []
 
+    @property
+    def ended(self) -> bool:
+        return not self.alive
+
     def send(self, message: Reply) -> int:
         if not self.alive:
             raise WorkerDied("was killed while idle", outside=True)

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from gate.replay import link
+from gate.replay.arms import ArmSpec
+from gate.replay.crew import Crew
+from gate.replay.job import Settings
 from tests.bench import run_kills
 from tests.bench.replay_chaos import open_files
 from tests.commands import timed_rig
@@ -87,6 +90,21 @@ def test_a_worker_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     time.sleep(0.2)
     assert made[0].ask({"do": "drop"}, timeout_s=60)["status"] == "ok"
     made[0].close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_worker_that_ends_while_it_is_idle_is_replaced(tmp_path: Path, number: signal.Signals) -> None:
+    arms = {"head": ArmSpec(python=sys.executable)}
+    settings = Settings(session_id="s", seed=1, secret=1, arms=arms, folder=tmp_path, device="sim:memory=64")
+    crew = Crew(settings, name="c", gpu=None)
+    crew.start(["head"])
+    first = crew.links["head"]
+    os.kill(first.pid, number)
+    rig.wait_for(lambda: first.ended)
+    crew.start(["head"])
+    assert crew.ask("head", {"do": "drop"})["status"] == "ok"
+    assert crew.restarts == 1
+    crew.close()
 
 
 def test_what_cannot_be_started_is_told_where_it_was_asked_for(tmp_path: Path) -> None:
