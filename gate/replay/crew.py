@@ -161,8 +161,14 @@ class Crew:
             link.close()
             self.restarts += 1
 
+    def strike(self) -> None:
+        """Has all workers killed, and waits for no end: a driver takes its time to clear up behind each."""
+        for link in self.links.values():
+            link.strike()
+
     def close(self) -> None:
         """Ends all workers."""
+        self.strike()
         for link in self.links.values():
             link.close()
         self.links.clear()

@@ -194,10 +194,14 @@ class Link:
         self._process.stdout.close()
         self._files.close()
 
-    def kill(self) -> None:
-        """Ends the worker and whatever it started (it leads a session of its own); a driver that hangs may keep it."""
+    def strike(self) -> None:
+        """Has the worker and whatever it started (it leads a session of its own) killed, and waits for no end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Ends the worker and whatever it started; a driver that hangs may keep it."""
+        self.strike()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=END_WAIT_S)
 

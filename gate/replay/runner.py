@@ -156,8 +156,11 @@ class _Shared:
 
     def dismiss(self, *, but: Container[tuple[str | None, int]] = ()) -> None:
         """Ends the idle workers, those of some lanes excepted."""
-        for place in [place for place in self.idle if place not in but]:
-            self._end(self.idle.pop(place))
+        ending = [self.idle.pop(place) for place in list(self.idle) if place not in but]
+        for crew in ending:
+            crew.strike()
+        for crew in ending:
+            self._end(crew)
 
     def _end(self, crew: Crew) -> None:
         with self.writing:

@@ -213,7 +213,7 @@ class Worker:
     def kill(self) -> None:
         self.alive = False
 
-    close = kill
+    strike = close = kill
 
 
 class Paper:

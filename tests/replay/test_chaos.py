@@ -160,3 +160,15 @@ def test_a_capture_that_fails_otherwise_says_so() -> None:
     told = failure(CaptureFailed("RuntimeError: stream is capturing"))
     assert told["status"] == "failed" and told["capture_error"] == "RuntimeError: stream is capturing"
     assert failure(DeviceError("out of memory after an illegal memory access"))["fatal"]
+
+
+def test_idle_workers_die_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[bool] = []
+
+    def close(worker: Worker) -> None:
+        waited.append(any(other.alive for other in worker.world.workers))
+
+    monkeypatch.setattr(Worker, "close", close)
+    run = trial({}, shapes=8, lanes=1, gpus=4)
+    assert run.run() == []
+    assert waited and not any(waited)
