@@ -106,7 +106,7 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
     if not picked or max(picked) >= len(present):
         what = f"--gpus {wanted} asks for more than the {len(present)} GPUs there are"
         raise UnusableInput(Problem(what=what, file="", fix="give --gpus all"))
-    return [present[index] for index in picked]
+    return [present[index] for index in dict.fromkeys(picked)]
 
 
 def physical(gpu: str | None, environment: Mapping[str, str] = os.environ) -> str:

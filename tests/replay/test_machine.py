@@ -25,6 +25,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         ("all", {}, ["0", "1", "2", "3"]),
         ("2", {}, ["0", "1"]),
         ("1,3", {}, ["1", "3"]),
+        ("3,1,3", {}, ["3", "1"]),
         ("all", {"HIP_VISIBLE_DEVICES": "5,7"}, ["5", "7"]),
         ("1", {"CUDA_VISIBLE_DEVICES": "GPU-aa,GPU-bb"}, ["GPU-aa"]),
     ],
