@@ -80,6 +80,7 @@ class Link:
         with contextlib.ExitStack() as failing:
             failing.callback(self._files.close)
             with log.open("ab") as stderr, theirs:
+                self._log_from = stderr.tell()
                 self._process = _started(
                     list(command),
                     stdin=subprocess.PIPE,
@@ -176,10 +177,11 @@ class Link:
         return WorkerDied(f"{reason}: {told.strip()[:300]}" if told else reason, outside=code == -signal.SIGKILL)
 
     def _tail(self) -> str:
+        """The end of what this worker has logged, not those before it of the same name."""
         try:
             with self._log.open("rb") as file:
                 file.seek(0, os.SEEK_END)
-                file.seek(max(file.tell() - TAIL_BYTES, 0))
+                file.seek(max(file.tell() - TAIL_BYTES, self._log_from))
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""

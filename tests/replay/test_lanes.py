@@ -107,6 +107,17 @@ def test_a_worker_that_ends_while_it_is_idle_is_replaced(tmp_path: Path, number:
     crew.close()
 
 
+def test_what_a_worker_before_it_has_said_is_not_a_workers_last_word(tmp_path: Path) -> None:
+    deaths = []
+    for script in ("echo Memory access fault by GPU node-1 >&2; exit 3", "kill -9 $$"):
+        made = link.Link(name="w", command=["sh", "-c", script], environment=os.environ, log=tmp_path / "log")
+        with pytest.raises(link.WorkerDied) as caught:
+            made.ask({"do": "wake"}, timeout_s=60)
+        made.close()
+        deaths.append("Memory access fault" in caught.value.reason)
+    assert deaths == [True, False]
+
+
 def test_what_cannot_be_started_is_told_where_it_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-python"):
         link.Link(name="w", command=["no-such-python"], environment={}, log=tmp_path / "log")
