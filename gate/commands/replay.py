@@ -118,7 +118,8 @@ def choose_gpus(options: dict[str, Any]) -> list[str | None]:
     if not all(item.isdigit() for item in options["gpus"].split(",")) and options["gpus"] != "all":
         raise WrongUsage(Problem(what=f"--gpus {options['gpus']} is none of all, a number, a list", file=""))
     if options["simulate"] is not None:
-        return [str(index) for index in range(1 if options["gpus"] == "all" else int(options["gpus"]))]
+        asked = "1" if options["gpus"] == "all" else options["gpus"]
+        return [*dict.fromkeys(asked.split(","))] if "," in asked else [str(index) for index in range(int(asked))]
     return visible_gpus(options["gpus"])
 
 

@@ -212,9 +212,18 @@ class _Shared:
                     # Who is killed at every start may lack the host's memory.
                     raise NoDevice(f"{lost.side}: {lost.death.reason}", full=lost.death.outside) from None
 
-    def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
+    def _run(self, crew: Crew, machine: Machine, job: Job) -> ShapeRun:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)
         run.run()
+        return run
+
+    def _one(self, crew: Crew, machine: Machine, job: Job) -> None:
+        run = self._run(crew, machine, job)
+        if self.roomy and run.short_of_memory:
+            # The last word is fresh workers', who keep nothing of other shapes.
+            for side in list(crew.links):
+                crew.bury(side)
+            run = self._run(crew, machine, job)
         if run.context_lost:
             # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.
             watch.still_answers(crew, machine, job.targets[0].arm.side)

@@ -111,6 +111,7 @@ class Worker:
         self.gpu, self.lane, self.side = name.split("-")
         self.alive, self.greeted, self.lost, self.shared, self.shape = True, False, False, False, ""
         self.cells: dict[str, str] = {}
+        self.shapes: set[str] = set()
         self.waiting: list[Reply] = []
 
     @property
@@ -139,6 +140,7 @@ class Worker:
         arm = message.get("arm")
         if do == "open":
             self.shape = message["case"]["shape_id"]
+            self.shapes.add(self.shape)
         fault = self.world.fault(self.shape, arm, do) if arm is not None else None
         if fault in ("kill", "crash", "hang"):
             time.sleep(HANG_S if fault == "hang" else 0)
@@ -155,7 +157,8 @@ class Worker:
         full = full or (do == "canary" and self.world.crowded(self))
         others = self.world.beside(self)
         beside = others > {"oom beside": 0, "oom beside many": 1}.get(str(fault), others)
-        if full or fault == "oom" or beside:
+        left = fault == "oom behind others" and len(self.shapes) > 1
+        if full or fault == "oom" or beside or left:
             return {"status": "oom", "reason": "full"}
         self.greeted = self.greeted or do == "hello"
         if fault == "fail":

@@ -95,6 +95,12 @@ def test_what_is_short_of_memory_beside_all_lanes_is_tried_beside_one_by_the_wor
     assert len(run.world.workers) == 4 * 3
 
 
+def test_what_finds_no_memory_behind_other_shapes_is_tried_by_fresh_workers_at_last() -> None:
+    run = trial({}, shapes=12)
+    run.world.faults.update({(f"s{number}", FIRST, "build"): "oom behind others" for number in range(12)})
+    assert run.run() == []
+
+
 def test_workers_that_could_not_share_memory_beside_all_lanes_are_started_again(
     monkeypatch: pytest.MonkeyPatch, stages: list[list[str]]
 ) -> None:

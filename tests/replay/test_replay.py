@@ -133,10 +133,12 @@ def test_a_drifting_machine_stops_the_session_and_can_be_resumed(tmp_path: Path)
     assert "the machine changed" in str(found[-1].skip_reason)
 
 
-def test_shapes_are_shared_out_over_gpus(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("gpus", "named"), [("2", ["0", "1"]), ("1,3", ["1", "3"])])
+def test_shapes_are_shared_out_over_gpus(tmp_path: Path, gpus: str, named: list[str]) -> None:
     rig.write_inputs(tmp_path, ledger=rig.shapes(8))
-    assert rig.run(tmp_path, *BASE, "--gpus", "2", "--lanes", "1")[0] == 0
+    assert rig.run(tmp_path, *BASE, "--gpus", gpus, "--lanes", "1")[0] == 0
     machines = rig.manifest(tmp_path)["machines"]
+    assert [machine["gpu"] for machine in machines] == named
     assert sum(machine["shapes"] for machine in machines) == 8
     assert min(machine["shapes"] for machine in machines) >= 1
     assert [row.benchmark_status for row in rig.by_provider(rig.rows(tmp_path), "flydsl")] == ["ok"] * 8

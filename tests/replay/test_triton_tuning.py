@@ -135,10 +135,11 @@ class Kernel:
             return self.compile(number)
         return mode.submit(number, lambda: self.compile(number), lambda kernel: None)
 
-    def warm_up(self, threads: int, *numbers: int) -> None:
+    def warm_up(self, threads: int, *numbers: int, but: calls.Unfit = ()) -> None:
         context = contextvars.copy_context()
         context.run(compiling.THREADS.set, threads)
-        context.run(calls.warm_up, [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers])
+        asked = [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers]
+        context.run(calls.warm_up, asked, but=but)
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])
@@ -175,3 +176,31 @@ def test_a_warm_up_that_gives_no_kernel_of_its_own_has_no_launcher_built(
     monkeypatch.setattr(kernel, "warmup", lambda number, grid: given)
     kernel.warm_up(threads, 1)
     assert not kernel.launchers
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_config_that_does_not_fit_is_left_out_and_the_others_compile(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(monkeypatch)
+    kernel.warm_up(threads, 1, -1, 2, but=(ValueError,))
+    assert sorted(kernel.launchers) == [("source", 1), ("source", 2)]
+    with pytest.raises(ValueError, match="no code"):
+        kernel.warm_up(threads, 3, -1, but=(KeyError,))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_only_who_launches_passes_over_a_config_that_does_not_fit(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[calls.Unfit] = []
+    monkeypatch.setattr(tuning, "on_paper", lambda case: {})
+    monkeypatch.setattr(tuning, "warm_up", lambda asked, *, but: given.append(but))
+    adapter = tuning.tuned_kernel(
+        op="gemm", dtypes=(), detail="", configs=lambda case: [], calls=lambda *_: [], key=lambda case: ()
+    )
+    context = contextvars.copy_context()
+    context.run(compiling.THREADS.set, threads)
+    case: Any = None
+    context.run(adapter.compile, case)
+    assert given == [tuning.UNFIT if threads else ()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,17 +76,26 @@ def on_paper(case: Case) -> Tensors:
     return {name: tensor[0] for name, tensor in {**op.inputs(case, memory, 1, 0), **given}.items()}
 
 
-def warm_up(calls: Iterable[Call]) -> None:
-    """Compiles the calls without making them, as `compiling` says: their code alone, or all that a launch needs."""
+Unfit = tuple[type[Exception], ...]
+
+
+def warm_up(calls: Iterable[Call], *, but: Unfit = ()) -> None:
+    """Compiles the calls without making them, as `compiling` says: their code alone, or all that a launch needs.
+
+    Raises what a compile raises, `but` for these: such a call stays uncompiled.
+    """
     threads = compiling.THREADS.get()
-    kernels = _side_by_side(calls, threads) if threads > 1 else None
+    kernels = _side_by_side(calls, threads, but) if threads > 1 else None
     if kernels is None:
-        kernels = [call.function.warmup(*call.arguments, grid=call.grid, **call.options) for call in calls]
+        kernels = []
+        for call in calls:
+            with suppress(*but):
+                kernels.append(call.function.warmup(*call.arguments, grid=call.grid, **call.options))
     if threads:
         _build_launchers(kernels)
 
 
-def _side_by_side(calls: Iterable[Call], threads: int) -> list[Any] | None:
+def _side_by_side(calls: Iterable[Call], threads: int, but: Unfit) -> list[Any] | None:
     """The compiled kernels, so many in work at a time; None where this Triton compiles one by one."""
     mode = getattr(triton, "AsyncCompileMode", None)
     if mode is None or "ignore_errors" not in inspect.signature(mode).parameters:
@@ -94,7 +104,7 @@ def _side_by_side(calls: Iterable[Call], threads: int) -> list[Any] | None:
     with ThreadPoolExecutor(threads) as pool, mode(pool, ignore_errors=True) as work:
         for call in calls:
             call.function.warmup(*call.arguments, grid=call.grid, **call.options)
-    return [compiled.result() for compiled in work.raw_futures]
+    return [compiled.result() for compiled in work.raw_futures if not isinstance(compiled.exception(), but)]
 
 
 def _build_launchers(kernels: Iterable[Any]) -> None:

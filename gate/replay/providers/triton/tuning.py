@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import triton
 
-from gate.replay import scratch
+from gate.replay import compiling, scratch
 from gate.replay.op import Case, Tensors
 from gate.replay.provider import Launch
 from gate.replay.providers.triton.calls import Call, Launches, TritonAdapter, on_paper, warm_up
@@ -45,7 +45,9 @@ def tuned_kernel(
 
     def compile_all(case: Case) -> None:
         tensors = on_paper(case)
-        warm_up(call for config in configs(case) for call in calls(case, tensors, config))
+        # What a choice would pass over for the GPU costs no more here; who wants the code wants that of every config.
+        unfit = UNFIT if compiling.THREADS.get() else ()
+        warm_up((call for config in configs(case) for call in calls(case, tensors, config)), but=unfit)
 
     def bind(case: Case, tensors: Tensors) -> Launches:
         def build(config: Config) -> Launches:
