@@ -20,7 +20,7 @@ from gate.replay.arms import ArmSpec, parse_spec
 from gate.replay.blocks import BASE, CONTROL, HEAD
 from gate.replay.job import MOST_LANES, TIMEOUTS, Settings, even, spread
 from gate.replay.journal import open_journal
-from gate.replay.machine import visible_gpus
+from gate.replay.machine import picked_gpus, visible_gpus
 from gate.replay.runner import measure
 from gate.resources import frozen_ledgers_dir
 
@@ -118,8 +118,7 @@ def choose_gpus(options: dict[str, Any]) -> list[str | None]:
     if not all(item.isdigit() for item in options["gpus"].split(",")) and options["gpus"] != "all":
         raise WrongUsage(Problem(what=f"--gpus {options['gpus']} is none of all, a number, a list", file=""))
     if options["simulate"] is not None:
-        asked = "1" if options["gpus"] == "all" else options["gpus"]
-        return [*dict.fromkeys(asked.split(","))] if "," in asked else [str(index) for index in range(int(asked))]
+        return [str(index) for index in picked_gpus("1" if options["gpus"] == "all" else options["gpus"])]
     return visible_gpus(options["gpus"])
 
 

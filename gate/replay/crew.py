@@ -161,6 +161,11 @@ class Crew:
             link.close()
             self.restarts += 1
 
+    def renew(self) -> None:
+        """Buries every worker."""
+        for side in list(self.links):
+            self.bury(side)
+
     def strike(self) -> None:
         """Has all workers killed, and waits for no end: a driver takes its time to clear up behind each."""
         for link in self.links.values():

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 
 class Driver(NamedTuple):
-    """The library, and what its functions' names begin with: `cu` or `hip`."""
+    """The library's functions, and what their names begin with: `cu` or `hip`."""
 
-    library: Any
+    functions: Any
     prefix: str
 
 

@@ -46,7 +46,7 @@ def kernel_nodes(handle: int) -> tuple[str, ...] | None:
         return None
     count = ctypes.c_size_t()
     graph = ctypes.c_void_p(handle)
-    get_nodes = getattr(runtime.library, f"{runtime.prefix}GraphGetNodes")
+    get_nodes = getattr(runtime.functions, f"{runtime.prefix}GraphGetNodes")
     if get_nodes(graph, None, ctypes.byref(count)) != 0:
         return None
     nodes = (ctypes.c_void_p * count.value)()
@@ -54,7 +54,7 @@ def kernel_nodes(handle: int) -> tuple[str, ...] | None:
         return None
     names = []
     kind = ctypes.c_int()
-    get_type = getattr(runtime.library, f"{runtime.prefix}GraphNodeGetType")
+    get_type = getattr(runtime.functions, f"{runtime.prefix}GraphNodeGetType")
     for node in nodes:
         if get_type(ctypes.c_void_p(node), ctypes.byref(kind)) != 0:
             return None
@@ -67,7 +67,7 @@ def _name(runtime: Driver, node: int) -> str:
     cuda = runtime.prefix == "cu"
     params: Any = _CudaParams() if cuda else _HipParams()
     read = "cuGraphKernelNodeGetParams_v2" if cuda else "hipGraphKernelNodeGetParams"
-    if getattr(runtime.library, read)(ctypes.c_void_p(node), ctypes.byref(params)) != 0:
+    if getattr(runtime.functions, read)(ctypes.c_void_p(node), ctypes.byref(params)) != 0:
         return "kernel"
     return _function_name(runtime, params.func or 0, getattr(params, "kern", None) or 0)
 
@@ -78,7 +78,7 @@ def _function_name(runtime: Driver, function: int, kernel: int) -> str:
     text = ctypes.c_char_p()
     if runtime.prefix == "cu":
         getter, value = ("cuFuncGetName", function) if function else ("cuKernelGetName", kernel)
-        read = getattr(runtime.library, getter, None)
+        read = getattr(runtime.functions, getter, None)
         if read is not None and read(ctypes.byref(text), ctypes.c_void_p(value)) == 0 and text.value:
             return text.value.decode("utf-8", "replace")
     return f"kernel@{function or kernel:x}"

@@ -102,11 +102,18 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
         raise UnusableInput(Problem(what="no GPU: this machine has none that torch could use", file="", fix=NO_GPU_FIX))
     if wanted == "all":
         return list(present)
-    picked = [int(item) for item in wanted.split(",") if item] if "," in wanted else list(range(int(wanted)))
+    picked = picked_gpus(wanted)
     if not picked or max(picked) >= len(present):
         what = f"--gpus {wanted} asks for more than the {len(present)} GPUs there are"
         raise UnusableInput(Problem(what=what, file="", fix="give --gpus all"))
-    return [present[index] for index in dict.fromkeys(picked)]
+    return [present[index] for index in picked]
+
+
+def picked_gpus(wanted: str) -> list[int]:
+    """The indices that a number of GPUs, or a list such as `0,2`, asks for; each once."""
+    if "," not in wanted:
+        return list(range(int(wanted)))
+    return list(dict.fromkeys(int(item) for item in wanted.split(",") if item))
 
 
 def physical(gpu: str | None, environment: Mapping[str, str] = os.environ) -> str:

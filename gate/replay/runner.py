@@ -178,8 +178,7 @@ class _Shared:
             if job is None:
                 return
             if self.settings.pinned and last is not None and job.process != last.process:
-                for side in list(crew.links):
-                    crew.bury(side)
+                crew.renew()
             try:
                 if last is None:
                     self._prepare(crew, machine, job)
@@ -221,8 +220,7 @@ class _Shared:
         run = self._run(crew, machine, job)
         if self.roomy and run.short_of_memory:
             # The last word is fresh workers', who keep nothing of other shapes.
-            for side in list(crew.links):
-                crew.bury(side)
+            crew.renew()
             run = self._run(crew, machine, job)
         if run.context_lost:
             # A GPU that is gone fails whatever it was on: such a shape is measured again, not written down.

@@ -114,7 +114,7 @@ def _flags() -> ctypes.c_ulonglong:
 
 
 def _call(runtime: Driver, name: str, *arguments: Any) -> None:
-    function = getattr(runtime.library, runtime.prefix + name, None)
+    function = getattr(runtime.functions, runtime.prefix + name, None)
     if function is None:
         raise DeviceError(f"the runtime has no {runtime.prefix}{name}")
     code = function(*arguments)
