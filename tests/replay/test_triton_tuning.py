@@ -18,7 +18,8 @@ triton = pytest.importorskip("triton")
 from triton.runtime._async_compile import active_mode  # noqa: E402 - only where both are installed
 
 from gate.replay import compiling  # noqa: E402 - only where both are installed
-from gate.replay.providers.triton import calls, tiles, tuning  # noqa: E402 - only where both are installed
+from gate.replay.op import Case  # noqa: E402 - only where both are installed
+from gate.replay.providers.triton import calls, moe_gemm, tiles, tuning  # noqa: E402 - only where both are installed
 
 
 class Bench:
@@ -105,6 +106,25 @@ def test_on_cdna_scales_by_group_take_no_tile_whose_two_sums_spill(monkeypatch: 
     for rows in (1, 512):
         one = tiles.tiles_for(rows, width=1, narrow=False)
         assert tiles.tiles_for(rows, width=1, narrow=False, grouped=True) == one
+
+
+def test_scales_by_group_or_block_leave_half_the_registers_of_an_nvidia_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "on_amd", lambda: False)
+    monkeypatch.setattr(tiles, "native_mx", lambda: (False,))
+
+    def accumulators(config: tuning.Config, sums: int) -> float:
+        """Registers of the sums and of a step's own products, for a thread."""
+        return 2 * sums * config["BM"] * config["BN"] / (32 * config["num_warps"])
+
+    for rows in (1, 512, 4096):
+        found = tiles.tiles_for(rows, width=1, narrow=False, grouped=True)
+        assert max(accumulators(config, 1) for config in found) <= 128
+    for tokens, heights in ((8, {16}), (1024, {32}), (2048, {64}), (8192, {64, 128})):
+        args = {"M": tokens, "TopK": 8, "E": 256, "Dim1": 7168, "Dim2": 512}
+        case = Case(shape_id="", op_type="moe_blockscale", dtype="fp8", args=args, layout={})
+        configs = moe_gemm._configs(case, "blocks")
+        assert {config["BM"] for config in configs} == heights
+        assert max(accumulators(config, 2) for config in configs) <= 128
 
 
 class Kernel:

@@ -24,37 +24,54 @@ DOWN_COLUMNS = 128
 # Most rows of a tile, by how many tokens an expert sees on average.
 ROWS = ((12, 16), (48, 32), (128, 64))
 MOST_ROWS = 128
-# (BN of gate and up together half, BK in bytes, warps, stages): two accumulators take twice the registers.
-TILES = {
-    False: {
-        16: ((64, 256, 4, 4), (128, 128, 4, 4), (32, 256, 4, 4)),
-        64: ((128, 128, 4, 4), (64, 128, 4, 4)),
-        128: ((128, 128, 8, 3),),
-    },
-    True: {
-        16: ((64, 128, 4, 3), (128, 128, 4, 3), (32, 256, 4, 3)),
-        64: ((64, 128, 4, 3), (128, 64, 4, 3)),
-        128: ((128, 64, 8, 3),),
-    },
+# (BN of gate and up together half, BK in bytes, warps, stages) by rows of a tile: two accumulators take twice the
+# registers. Beside scales by blocks each step's own two products take as many again, for which an NVIDIA GPU has not
+# enough; what spills is in memory that each process has at another place, and 128 by 128 took 5% more or less from one
+# process to the next.
+Tiles = tuple[tuple[int, int, int, int], ...]
+WIDE: dict[int, Tiles] = {
+    16: ((64, 256, 4, 4), (128, 128, 4, 4), (32, 256, 4, 4)),
+    64: ((128, 128, 4, 4), (64, 128, 4, 4)),
+    128: ((128, 128, 8, 3),),
+}
+BLOCKS: dict[int, Tiles] = {
+    16: ((64, 128, 4, 4), (128, 128, 8, 4), (32, 128, 4, 4)),
+    64: ((128, 128, 8, 3), (64, 128, 4, 4)),
+    128: ((64, 128, 8, 4),),
+}
+NARROW: dict[int, Tiles] = {
+    16: ((64, 128, 4, 3), (128, 128, 4, 3), (32, 256, 4, 3)),
+    64: ((64, 128, 4, 3), (128, 64, 4, 3)),
+    128: ((128, 64, 8, 3),),
 }
 INT8_LIMIT = 127
 
 
-def block_rows(case: Case) -> list[int]:
-    """Tile heights worth trying: the padding of each expert's tokens to whole tiles is computed in vain."""
+def block_rows(case: Case) -> int:
+    """The height of a tile: the padding of each expert's tokens to whole tiles is computed in vain."""
     average = case.dim("M") * case.dim("TopK") / case.dim("E")
-    return [next((rows for most, rows in ROWS if average <= most), MOST_ROWS)]
+    return next((rows for most, rows in ROWS if average <= most), MOST_ROWS)
 
 
-def _configs(case: Case, narrow: bool, blocks: bool) -> list[Config]:
-    found = []
-    for rows in block_rows(case):
-        place = 16 if rows <= 32 else 64 if rows == 64 else 128
-        for bn, bk, warps, stages in TILES[narrow][place]:
-            options = {"num_warps": warps, "num_stages": 2 if tiles.on_amd() else stages}
-            tile = {"BM": rows, "BN": bn, "BK": min(bk, 128) if blocks else bk, "GROUP": 8, **options}
-            found += [{**tile, "NATIVE": native} for native in (tiles.native_mx() if narrow else (False,))]
-    return found
+def _configs(case: Case, b: str) -> list[Config]:
+    rows, blocks, amd = block_rows(case), b == "blocks", tiles.on_amd()
+    table = NARROW if b == "mx4" else BLOCKS if blocks and not amd else WIDE
+    # Of the tiles that fit beside scales by blocks the higher ones are the narrower.
+    heights = [MOST_ROWS // 2, MOST_ROWS] if table is BLOCKS and rows == MOST_ROWS else [rows]
+    return [
+        {
+            "BM": height,
+            "BN": bn,
+            "BK": min(bk, 128) if blocks else bk,
+            "GROUP": 8,
+            "num_warps": warps,
+            "num_stages": 2 if amd else stages,
+            "NATIVE": native,
+        }
+        for height in heights
+        for bn, bk, warps, stages in table[height if height > 32 else 16]
+        for native in (tiles.native_mx() if b == "mx4" else (False,))
+    ]
 
 
 def most_tiles(case: Case, rows: int) -> int:
@@ -153,8 +170,7 @@ def experts_kernel(op: str, forms: Forms, *, detail: str) -> KernelAdapter:
         return kernel_forms(*forms[case.dtype])
 
     def configs(case: Case) -> list[Config]:
-        _, b = named(case)
-        return _configs(case, b == "mx4", b == "blocks")
+        return _configs(case, named(case)[1])
 
     return tuned_kernel(
         op=op,
