@@ -84,7 +84,9 @@ def promote(
     if decision.kind == "codegen":
         baseline_code.promote(source, ops, right, commit=commit, name=name, accept_waived=accept_waived)
         return
-    offered = _measured(baseline_files.offers(baseline_files.read_results(source), ops, commit=commit))
+    judged = {row.op_type: row.provider for row in decision.rows}
+    results = baseline_files.read_results(source)
+    offered = _measured(baseline_files.offers(results, ops, commit=commit, candidates=judged))
     foreign = [promotion.foreign(decision, offer) for offer in offered]
     if any(foreign):
         raise UnusableInput(*(fault for fault in foreign if fault is not None))
@@ -120,8 +122,8 @@ def record(
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         raise Refused(fault)
     ops = baseline_files.read_ops(ledgers or default_ledgers())
-    results = baseline_files.read_results(source)
-    offered = _measured(baseline_files.offers(results, ops, commit=commit, candidate=candidate))
+    results, named = baseline_files.read_results(source), dict.fromkeys(ops, candidate) if candidate else None
+    offered = _measured(baseline_files.offers(results, ops, commit=commit, candidates=named))
     right = Right(day=_day(day), run=run_name)
     if accept_partial:
         narrowed = [offer.in_one_state() for offer in offered]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -189,8 +189,13 @@ def read_results(source: Path) -> Results:
     return results
 
 
-def offers(results: Results, ops: dict[str, Op], *, commit: str, candidate: str | None = None) -> list[Offer]:
-    """What the rows offer, op by op, rows in the ledger's order. Raises UnusableInput for rows of no known op."""
+def offers(
+    results: Results, ops: dict[str, Op], *, commit: str, candidates: Mapping[str, str] | None = None
+) -> list[Offer]:
+    """What the rows offer, op by op, rows in the ledger's order. `candidates` by op are others than the matrix's.
+
+    Raises UnusableInput for rows of no known op.
+    """
     owner = {shape.shape_id: name for name, op in ops.items() for shape in op.shapes}
     rows: dict[str, list[Outcome]] = {}
     for row in results.outcomes:
@@ -203,7 +208,7 @@ def offers(results: Results, ops: dict[str, Op], *, commit: str, candidate: str 
         Offer(
             op_type=name,
             shapes=ops[name].shapes,
-            candidate=candidate or ops[name].matrix.candidate_provider,
+            candidate=(candidates or {}).get(name, ops[name].matrix.candidate_provider),
             rows=_in_order(of_op, ops[name].shapes),
             commit=commit,
         )

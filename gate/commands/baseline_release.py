@@ -19,6 +19,7 @@ from gate.commands.baseline_table import drifts
 from gate.commands.run import POLICY_FILE, default_ledgers
 from gate.commands.telling import say, say_json, tell
 from gate.ledgers.baselines import Offer
+from gate.ledgers.ratios import usable
 from gate.model.ledger import Ledger
 from gate.model.outcome import Results
 from gate.model.policy import Policy
@@ -157,8 +158,8 @@ def read_policy(root: Path, given: Path | None = None) -> Policy:
 
 
 def pins_of(op: Op, offer: Offer, *, name: str | None, release: str | None = None) -> list[Place]:
-    """The releases that the rows can be held against, the one pinned last at the end."""
-    archs = sorted({row.arch for row in offer.timed if row.arch})
+    """The releases that the rows can be held against, whoever is their candidate; the one pinned last at the end."""
+    archs = sorted({row.arch for row in offer.rows if usable(row) and row.arch})
     places = [baseline_files.place(op.folder, folder) for folder in ([name] if name else archs)]
     found = [one for place in places for one in baseline_files.releases(place)]
     return [one for one in found if release is None or one.folder.name == release]

@@ -9,7 +9,22 @@ from gate import store
 from gate.cli import run
 from gate.model.outcome import Results
 from tests.analysis import build
-from tests.commands.baseline_desk import LEDGER, LENIENT, MIXED, NO_TIME, PARTIAL, SHA, Desk, edited, every, head, own
+from tests.commands.baseline_desk import (
+    LEDGER,
+    LENIENT,
+    MIXED,
+    NEXT,
+    NO_TIME,
+    PARTIAL,
+    SHA,
+    Desk,
+    drift,
+    edited,
+    every,
+    head,
+    own,
+    pin,
+)
 
 
 def test_the_first_baseline_of_a_machine_is_one_command(desk: Desk) -> None:
@@ -41,8 +56,22 @@ def test_a_candidate_may_declare_shapes_it_has_no_kernel_for(desk: Desk) -> None
 def test_another_candidate_can_be_recorded(desk: Desk) -> None:
     assert desk.record(desk.measured("first", head()), "--candidate", "triton")[0] == 0
     assert desk.lines()[0].candidate == "triton"
-    code, error = desk.promote(desk.passed())
+    source = desk.passed(seed=3)
+    code, error = desk.promote(source)
     assert code == 1 and "other candidate than the stored baseline: triton there, flydsl here" in error
+    assert desk.judged(source, "--candidate", "triton") == 0
+    assert desk.promote(source) == (0, ""), "the decision says whose times were judged"
+    assert [(line.candidate, line.how) for line in desk.lines()] == [("triton", "recorded"), ("triton", "promoted")]
+
+
+def test_a_release_of_another_candidate_is_held_against_that_ones_times(desk: Desk) -> None:
+    assert desk.record(desk.measured("first", head()), "--candidate", "triton")[0] == 0
+    assert pin(desk)[0] == 0
+    for name, slow, expected in (("same", 1.0, 0), ("slower", 1.09, 1)):
+        rows = head(21, NEXT, session_id=name, rivals={**build.RIVALS, "triton": build.RIVALS["triton"] * slow})
+        assert drift(desk, desk.measured(name, rows))[0] == expected, name
+        alone = edited(rows, lambda row: None if row.provider == "flydsl" else row)
+        assert drift(desk, desk.measured(f"{name}, alone", alone))[0] == expected, name
 
 
 def test_an_op_that_was_not_measured_keeps_its_baseline_and_is_told(desk: Desk) -> None:

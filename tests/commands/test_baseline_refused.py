@@ -130,4 +130,8 @@ def test_a_decision_on_another_candidate_is_not_that_of_these_results(desk: Desk
         row["provider"] = "triton"
     path.write_text(json.dumps(decision))
     code, error = desk.promote(source)
-    assert code == 2 and "the decision does not judge flydsl on sha1:" in error
+    assert code == 2 and "the decision is of other results: sha1:" in error
+    decision["rows"][0]["provider"] = "flydsl"
+    path.write_text(json.dumps(decision))
+    code, error = desk.promote(source)
+    assert code == 2 and "the decision does not judge triton on sha1:" in error
