@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from triton.runtime._async_compile import active_mode  # noqa: E402 - only where both are installed
-
-from gate.replay import compiling  # noqa: E402 - only where both are installed
 from gate.replay.op import Case  # noqa: E402 - only where both are installed
-from gate.replay.providers.triton import calls, moe_gemm, tiles, tuning  # noqa: E402 - only where both are installed
+from gate.replay.providers.triton import moe_gemm, tiles, tuning  # noqa: E402 - only where both are installed
 
 
 class Bench:
@@ -127,100 +121,35 @@ def test_scales_by_group_or_block_leave_half_the_registers_of_an_nvidia_thread(m
         assert max(accumulators(config, 2) for config in configs) <= 128
 
 
-class Kernel:
-    """A jitted function whose compiles take a moment, and fail where they are told to; it sees what Triton is asked."""
+class Queue:
+    """A GPU that works off what a host enqueues; both have a clock, in us."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.busy, self.most, self.done = 0, 0, 0
-        self.launchers: list[tuple[str, int]] = []
-        self.lock = threading.Lock()
-        driver = SimpleNamespace(launcher_cls=lambda source, metadata: self.launchers.append((source, metadata)))
-        monkeypatch.setattr(triton.runtime.driver, "_active", driver)
+    def __init__(self) -> None:
+        self.host = self.gpu = 0.0
 
-    def compile(self, number: int) -> SimpleNamespace:
-        with self.lock:
-            self.busy += 1
-            self.most = max(self.most, self.busy)
-        time.sleep(0.02)
-        with self.lock:
-            self.busy, self.done = self.busy - 1, self.done + 1
-        if number < 0:
-            raise ValueError(f"no code for {number}")
-        return SimpleNamespace(src="source", metadata=number)
+    def put(self, host_us: float, gpu_us: float) -> None:
+        self.host += host_us
+        self.gpu = max(self.gpu, self.host) + gpu_us
 
-    def warmup(self, number: int, *, grid: tuple[int, ...]) -> Any:
-        del grid
-        mode = active_mode.get()
-        if mode is None:
-            return self.compile(number)
-        return mode.submit(number, lambda: self.compile(number), lambda kernel: None)
-
-    def warm_up(self, threads: int, *numbers: int, but: calls.Unfit = ()) -> None:
-        context = contextvars.copy_context()
-        context.run(compiling.THREADS.set, threads)
-        asked = [calls.Call(function=self, arguments=(number,), grid=(1,)) for number in numbers]
-        context.run(calls.warm_up, asked, but=but)
+    def event(self, **_: Any) -> SimpleNamespace:
+        made = SimpleNamespace(at=0.0)
+        made.record = lambda: setattr(made, "at", max(self.gpu, self.host))
+        made.elapsed_time = lambda end: (end.at - made.at) / 1e3
+        return made
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
-def test_as_many_compiles_at_a_time_as_are_allowed(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(monkeypatch)
-    kernel.warm_up(threads, *range(9))
-    assert (kernel.most, kernel.done) == (max(threads, 1), 9)
-    # Where only code is wanted there may be no driver to build for.
-    assert sorted(kernel.launchers) == [("source", number) for number in range(9 if threads else 0)]
+def test_a_choice_is_not_between_the_times_that_the_host_takes_to_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue()
+    monkeypatch.setattr(tuning.torch.cuda, "Event", queue.event)
+    monkeypatch.setattr(tuning.torch.cuda, "synchronize", lambda: queue.put(max(0.0, queue.gpu - queue.host), 0.0))
+    monkeypatch.setattr(tuning, "_flush_source", lambda: SimpleNamespace(sum=lambda: queue.put(10, 32)))
 
+    def launches(gpu_us: float) -> Callable[[], None]:
+        def launch() -> None:
+            for _ in range(3):
+                queue.put(28, gpu_us)
 
-def test_a_compile_that_fails_beside_others_is_told_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(monkeypatch)
-    with pytest.raises(ValueError, match="no code for -1"):
-        kernel.warm_up(3, 1, -1, 2)
-    assert kernel.done == 3
-    kernel.warm_up(3, 4)
-    assert kernel.done == 4
+        return launch
 
-
-def test_a_triton_without_launchers_of_its_own_has_none_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(monkeypatch)
-    monkeypatch.setattr(triton.runtime.driver, "_active", SimpleNamespace())
-    kernel.warm_up(1, 1)
-    assert kernel.done == 1 and not kernel.launchers
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("given", [None, [SimpleNamespace(src="source", metadata=0)]])
-def test_a_warm_up_that_gives_no_kernel_of_its_own_has_no_launcher_built(
-    threads: int, given: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = Kernel(monkeypatch)
-    monkeypatch.setattr(kernel, "warmup", lambda number, grid: given)
-    kernel.warm_up(threads, 1)
-    assert not kernel.launchers
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_config_that_does_not_fit_is_left_out_and_the_others_compile(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = Kernel(monkeypatch)
-    kernel.warm_up(threads, 1, -1, 2, but=(ValueError,))
-    assert sorted(kernel.launchers) == [("source", 1), ("source", 2)]
-    with pytest.raises(ValueError, match="no code"):
-        kernel.warm_up(threads, 3, -1, but=(KeyError,))
-
-
-@pytest.mark.parametrize("threads", [0, 2])
-def test_only_who_launches_passes_over_a_config_that_does_not_fit(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[calls.Unfit] = []
-    monkeypatch.setattr(tuning, "on_paper", lambda case: {})
-    monkeypatch.setattr(tuning, "warm_up", lambda asked, *, but: given.append(but))
-    adapter = tuning.tuned_kernel(
-        op="gemm", dtypes=(), detail="", configs=lambda case: [], calls=lambda *_: [], key=lambda case: ()
-    )
-    context = contextvars.copy_context()
-    context.run(compiling.THREADS.set, threads)
-    case: Any = None
-    context.run(adapter.compile, case)
-    assert given == [tuning.UNFIT if threads else ()]
+    assert tuning._quick_us(launches(4.0)) == pytest.approx(12.0)
+    assert tuning._quick_us(launches(6.0)) == pytest.approx(18.0)
