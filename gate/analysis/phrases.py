@@ -18,6 +18,9 @@ ARMS = "BASE and HEAD: python=... of each commit"
 CODE_SEVERITY = {"fail": 0, "warn": 1}
 # What a change of that severity comes to where it is all that there is to judge.
 UNJUDGED = {1: "; exit code 2, no verdict, is expected: alone, its change can be judged by a time only"}
+# Of a confirmed regression; where no profiler sees a kernel, the second.
+PROFILE_STEP = "profile the worst row, or waive it with a reason and an expiry"
+UNPROFILED_STEP = "mend the worst row and measure it again, or waive it with a reason and an expiry"
 _NEXT: dict[str, str] = {
     "nothing_measured": "make the head run produce results, then judge again",
     "nothing_ran": "see why each row did not run, and choose what this candidate serves or mend it, then run it again",
@@ -30,7 +33,7 @@ _NEXT: dict[str, str] = {
     "ledger_refused": "restore the files named under problems, or freeze them again on purpose, then judge again",
     "mixed_kinds": "judge times against times and machine code against machine code",
     "cannot_fail": "raise screen.looks in the policy, then measure again",
-    "confirmed_regression": "profile the worst row, or waive it with a reason and an expiry",
+    "confirmed_regression": PROFILE_STEP,
     "newly_failed": "repair the rows that fail",
     "newly_incorrect": "repair the rows that are wrong",
     "geomean_slower": "find what costs a little everywhere; no single row shows it",

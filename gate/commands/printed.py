@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gate import store
+from gate.analysis.phrases import PROFILE_STEP, UNPROFILED_STEP
 from gate.commands import judge_files
 from gate.model.decision import Command, Decision
 from gate.model.matrix import Matrix
@@ -46,10 +47,14 @@ def given_of(ledgers: Path, *, op_from: str | None) -> Given:
 
 
 def repeatable(decision: Decision, *, matrices: Mapping[str, Matrix], given: Given) -> Decision:
-    """The decision, whose commands find what was judged; on the simulated GPU, where it was that one."""
+    """The decision, whose commands find what was judged; on the simulated GPU, where it was that one.
+
+    There its next step is no profile either.
+    """
     simulated = decision.environment.head.get("gpu") == SIMULATED
     commands = pasteable(decision.commands, matrices=matrices, given=given, simulated=simulated)
-    return msgspec.structs.replace(decision, commands=commands)
+    step = UNPROFILED_STEP if simulated and decision.next_step == PROFILE_STEP else decision.next_step
+    return msgspec.structs.replace(decision, commands=commands, next_step=step)
 
 
 def pasteable(

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from gate import store
+from gate.analysis.phrases import PROFILE_STEP, UNPROFILED_STEP
 from gate.cli import run
 from gate.commands.printed import SIMULATED, Given, given_of, pasteable
 from gate.model.decision import Command
@@ -143,6 +144,9 @@ def test_commands_of_a_simulated_run_stay_on_the_simulated_gpu(slow: Path) -> No
     assert found["environment"]["head"]["gpu"] == SIMULATED
     assert {one["line"].split(" --")[0] for one in found["commands"]} == {"gate replay"}, "no profiler sees a kernel"
     assert all(one["what"].endswith("; SIMULATE: the --simulate of this run") for one in found["commands"])
+    assert (found["gate"], found["next_step"]) == ("block", UNPROFILED_STEP) != ("block", PROFILE_STEP)
+    texts = [file.read_text() for file in slow.glob("*.*") if file.suffix in (".md", ".json", ".html")]
+    assert texts and not [text for text in texts if "profile the worst" in text or "gate profile" in text]
 
 
 def test_a_ledger_and_a_matrix_of_their_own_are_named_as_the_files_that_a_measuring_command_takes(
