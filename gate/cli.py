@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -35,6 +36,9 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("gate.commands.doctor", "Say what is wrong with a GPU node and how to mend it."),
     "validate": ("gate.commands.validate", "Tell which contract each file is and check every line."),
 }
+
+# Of a file that is there, only starting it can give these.
+OF_STARTING = (errno.ENOENT, errno.ENOEXEC)
 
 
 class LazyVerbs(click.Group):
@@ -97,9 +101,19 @@ def run(argv: Sequence[str] | None = None) -> int:
         # No verb ends the process by itself: click and rich do, with 1, where the reader of a pipe has gone.
         return _fail("gate: standard output is closed", code=Exit.NO_VERDICT)
     except OSError as error:
-        where = error.filename if error.filename is not None else "standard output or standard error"
-        what = error.strerror or str(error)
-        return _fail(f"gate: {where}: {what}; make room, or name another place", code=Exit.NO_VERDICT)
+        return _fail(f"gate: {_system_fault(error)}", code=Exit.NO_VERDICT)
+
+
+def _system_fault(error: OSError) -> str:
+    """What the system refused, and what to do: it is the place of an output, or a program that cannot be started."""
+    if error.errno in OF_STARTING:
+        from gate.commands.starting import unstarted
+
+        problem = unstarted(error)
+        if problem is not None:
+            return str(problem)
+    where = error.filename if error.filename is not None else "standard output or standard error"
+    return f"{where}: {error.strerror or str(error)}; make room, or name another place"
 
 
 def _resumes(argv: Sequence[str] | None) -> bool:

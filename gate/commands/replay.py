@@ -15,6 +15,7 @@ from gate.commands.progress import progress
 from gate.commands.replay_inputs import Inputs, Selection, choose, read_inputs, split_list
 from gate.commands.replay_options import input_options
 from gate.commands.replay_output import collect, conclude, write_correctness, write_timed
+from gate.commands.starting import arms_start
 from gate.model.problem import Problem, UnusableInput, WrongUsage
 from gate.replay.arms import ArmSpec, parse_spec
 from gate.replay.blocks import BASE, CONTROL, HEAD
@@ -84,7 +85,7 @@ def run(options: dict[str, Any], *, method: str, looks: tuple[int, ...], budget_
         parts = jobs if processes is None else spread(jobs, first=0, sizes=even(looks[-1], processes), process=0)
         waiting = [job for job in parts if (job.case.shape_id, job.process) not in done]
         settings = make_settings(options, header, arms=arms, measuring=(method, looks, budget_us, timing))
-        with progress("replay" if timing else "correctness", len(waiting)) as step:
+        with progress("replay" if timing else "correctness", len(waiting)) as step, arms_start(arms):
             session = measure(waiting, settings=settings, gpus=gpus, journal=journal, step=step)
         write = write_timed if timing else write_correctness
         rows = collect(options["out"], inputs, header=header, session=session, both=both, left_out=left_out)

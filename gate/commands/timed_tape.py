@@ -15,6 +15,7 @@ from gate import store
 from gate.commands.progress import progress
 from gate.commands.replay import choose_gpus, make_header, make_settings
 from gate.commands.replay_output import manifest
+from gate.commands.starting import arms_start
 from gate.commands.timed_work import Work
 from gate.model.outcome import Outcome
 from gate.model.problem import Problem, UnusableInput
@@ -61,7 +62,7 @@ class Tape:
     def measure(self, jobs: Sequence[Job], *, title: str, pairs: int = 1) -> None:
         """Measures the jobs that are not in the journal, with `pairs` process pairs at a time where there are several.
 
-        Raises UnusableInput when measuring ended before the last job.
+        Raises UnusableInput when measuring ended before the last job, or an arm's interpreter cannot be started.
         """
         done = {(record["shape_id"], record["process"]) for record in self.records}
         waiting = [job for job in jobs if (job.case.shape_id, job.process) not in done]
@@ -75,7 +76,7 @@ class Tape:
         # What a call that breaks off has measured counts as well.
         session, began = Session(machines=self.machines), time.monotonic()
         try:
-            with progress(title, len(waiting)) as step:
+            with progress(title, len(waiting)) as step, arms_start(self.work.arms):
                 session = measure(
                     waiting,
                     settings=settings,
