@@ -18,6 +18,7 @@ from gate.publish import archive, bundle, scope
 from gate.publish.hub import GitHub
 from gate.publish.target import base_of, resolve
 from gate.publish.values import SHA, Target
+from gate.replay.journal import LOCK
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -99,10 +100,15 @@ def take(
     """Take the results of a workflow run in, as untrusted input: capped, strict, and held against every schema.
 
     Exit codes: 0 taken, 2 not taken (then --decision holds a no-verdict that says why). A change that touches no
-    kernel needs no results: it leaves a pass that says so.
+    kernel needs no results: it leaves a pass that says so. Where another gate writes to either folder, both stay as
+    they are.
     """
-    with judged.anew(decision):
-        store.remove_folder(out)
+    if decision.resolve().is_relative_to(out.resolve()):
+        what = "--decision lies in --out, which is cleared"
+        raise WrongUsage(Problem(what=what, file=str(decision), fix="name another --decision"))
+    with store.output_lock(decision), store.output_lock(out):
+        judged.clear(decision)
+        clear(out)
         if run_id is None:
             raise WrongUsage(Problem(what="take needs --run", file="", fix="name the workflow run that measured"))
         hub = connect(repo)
@@ -120,6 +126,20 @@ def take(
                 store.write_jsonl(out / place, taken.rows[part])
     click.echo(", ".join(f"{len(rows)} {part}" for part, rows in taken.rows.items() if rows) or "no rows", err=True)
     return 0
+
+
+def clear(out: Path) -> None:
+    """Removes all that lies in the folder but its lock, which is held. Raises UnusableInput where a file stays."""
+    for path in sorted(out.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            store.remove_folder(path)
+        elif path.name != LOCK:
+            store.remove_file(path)
+
+
+def took_nothing(source: Path) -> bool:
+    """Whether `take` left no rows in the folder: it is not there, or holds the lock alone."""
+    return not source.is_dir() or [path.name for path in source.iterdir()] == [LOCK]
 
 
 def take_in(hub: GitHub, run_id: int, attempt: int | None, *, workflow: str, name: str) -> bundle.Bundle | None:
@@ -159,7 +179,7 @@ def judge_command(
 
     Exit codes: 0 pass, 1 block, 2 no verdict.
     """
-    if not source.is_dir() and (out / judged.DECISION_FILE).is_file():
+    if took_nothing(source) and (out / judged.DECISION_FILE).is_file():
         return artifact_judge.told_before(out)
     root = ledgers or default_ledgers()
     places = {part: source / place for part, place in PLACES.items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +72,12 @@ def command(**options: Any) -> int:
     it is clear whether they are slow; the answer is measured again against the version before it. A version that does
     not build or run is skipped. Exit code 0: found, or no regression; 2: undecided.
     """
-    with Gpu(options) as gpu:
-        found, source = bisect(options, gpu)
-    report = report_of(found, source, alpha=options["alpha"])
-    store.write_json(options["out"] / REPORT_FILE, report)
+    with begun(options) as bisection:
+        # The workers write into the folder, too: they end before another process may have it.
+        with Gpu(options) as gpu:
+            found = bisect(bisection, gpu)
+        report = report_of(found, bisection.source, alpha=options["alpha"])
+        store.write_json(options["out"] / REPORT_FILE, report)
     if options["as_json"]:
         say_json(report)
     else:
@@ -81,29 +85,58 @@ def command(**options: Any) -> int:
     return Exit.NO_VERDICT if found.word == "undecided" else Exit.PASS
 
 
-def bisect(options: dict[str, Any], gpu: Gpu) -> tuple[Found, Source]:
-    """Runs the bisection of the options, from its recorded state on. Raises UnusableInput and WrongUsage."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """A bisection that holds its folder: what is asked, and its state with what was answered before."""
+
+    options: dict[str, Any]
+    shape: Shape
+    kernel: bisect_pairs.Kernel
+    source: Source
+    design: Design
+    journal: Journal
+    header: dict[str, Any]
+    recorded: tuple[Exchange, ...]
+
+
+@contextmanager
+def begun(options: dict[str, Any]) -> Iterator[Bisection]:
+    """The bisection of the options, begun or gone on with; no other process writes to --out meanwhile.
+
+    Raises UnusableInput and WrongUsage.
+    """
     shape, kernel = kernel_of(options)
     source = source_of(options)
     design = Design(alpha=options["alpha"], at_least=options["at_least"], most_pairs=options["pairs"])
-    journal, kept, header = open_journal(
-        options["out"], header=header_of(options, source, design), resume=options["resume"]
-    )
-    asked = Asked(options, header=header, shape=shape, kernel=kernel, source=source, gpu=gpu)
+    asked = header_of(options, source, design)
+    journal, kept, header = open_journal(options["out"], header=asked, resume=options["resume"])
     try:
-        recorded = [msgspec.convert(line["exchange"], Exchange) for line in kept]
-        found = drive(
-            search(len(source.versions), design),
+        recorded = tuple(msgspec.convert(line["exchange"], Exchange) for line in kept)
+        yield Bisection(
+            options=options, shape=shape, kernel=kernel, source=source, design=design,
+            journal=journal, header=header, recorded=recorded,
+        )  # fmt: skip
+    finally:
+        journal.close()
+
+
+def bisect(bisection: Bisection, gpu: Gpu) -> Found:
+    """Runs the bisection from its recorded state on. Raises UnusableInput."""
+    shape, source = bisection.shape, bisection.source
+    asked = Asked(
+        bisection.options, header=bisection.header, shape=shape, kernel=bisection.kernel, source=source, gpu=gpu
+    )
+    try:
+        return drive(
+            search(len(source.versions), bisection.design),
             asked.answer,
-            recorded=recorded,
-            keep=lambda exchange: keep(journal, shape, exchange),
+            recorded=bisection.recorded,
+            keep=lambda exchange: keep(bisection.journal, shape, exchange),
         )
     except EndUnusable as error:
         raise UnusableInput(Problem(what=f"an end cannot be used: {error}", file="", fix="name another")) from None
     finally:
         asked.close()
-        journal.close()
-    return found, source
 
 
 def keep(journal: Journal, shape: Shape, exchange: Exchange) -> None:

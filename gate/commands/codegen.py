@@ -96,7 +96,7 @@ def record(
     shapes = read_shapes(ledgers or as_baseline or frozen_ledgers_dir(), ops, source)
     work = machine_code.plan(shapes, source.case_of)
     standing = [] if not source.is_checkout else representative(work, ops)
-    hold(out)
+    hold(out or as_baseline)
     with_flydsl = python_of(python, wheel)
     records, _ = compiled([*work.distinct(), *standing], source, with_flydsl, limits)
     if triton:

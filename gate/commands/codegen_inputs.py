@@ -49,10 +49,10 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
         return checkout.compile_case(shape) if self.is_checkout else compile_case(shape)
 
 
-def hold(out: Path | None) -> None:
-    """Holds the folder of --out, if given, until the command ends. Raises UnusableInput if another process does."""
-    if out is not None:
-        click.get_current_context().with_resource(store.output_lock(out))
+def hold(folder: Path | None) -> None:
+    """Holds the folder, if given, until the command ends. Raises UnusableInput if another process does."""
+    if folder is not None:
+        click.get_current_context().with_resource(store.output_lock(folder))
 
 
 def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from gate import store
-from gate.commands.bisect import bisect, options_of
+from gate.commands.bisect import begun, bisect, options_of
 from gate.commands.bisect_asked import Gpu
 from gate.model.problem import GateError
 from gate.replay.machine import lock_gpu, visible_gpus
@@ -82,7 +82,8 @@ class Run:
         history = make(self.folder / f"repo{seed}", seed=seed, chains=chains, regression=regression, simulated=self.sim)
         began = time.monotonic()
         try:
-            found, source = bisect(options_of(self.arguments(seed, history)), gpu)
+            with begun(options_of(self.arguments(seed, history))) as bisection:
+                found = bisect(bisection, gpu)
         except GateError as error:
             self.say(f"history {seed:2}: stopped: {error.problems[0]}")
             self.lines.append({"right": False, "regression": regression, "gpu_s": 0.0, "pairs": 0})
@@ -108,7 +109,7 @@ class Run:
         cost = f"{found.process_pairs} pairs, {free} by code, {found.gpu_s:.2f} GPU s, {line['wall_s']:.1f} s"
         verdict = "right" if right else "WRONG"
         self.say(
-            f"history {seed:2}: {truth}: {found.word} {names} of {len(source.versions)}: {verdict}; "
+            f"history {seed:2}: {truth}: {found.word} {names} of {len(bisection.source.versions)}: {verdict}; "
             f"bad/good {found.slowdown or 0.0:.4f}; {cost}"
         )
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from gate import store
 from gate.cli import run
 from gate.codegen.wheels import WheelError
+from gate.commands.bisect_spares import Spares
 from tests.bisect import repository
 from tests.replay import rig
 
@@ -109,6 +111,36 @@ def test_a_killed_bisection_goes_on(tmp_path: Path) -> None:
     asked = [json.dumps(line["exchange"]["ask"], sort_keys=True) for line in lines]
     assert len(asked) == len(set(asked)), "nothing was measured twice"
     assert report(tmp_path)["suspects"] == [hashes[4]]
+
+
+def test_the_folder_is_held_until_the_report_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hashes = repository.make(tmp_path / "repo", factors=[1.0, 1.08])
+    codes, end, write = [], Spares.close, store.write_json
+
+    def second() -> None:
+        with monkeypatch.context() as alone:
+            alone.setattr(Spares, "close", end)
+            alone.setattr(store, "write_json", write)
+            codes.append(run(arguments(tmp_path, hashes, "--resume")))
+
+    def ended(spares: Spares) -> None:
+        end(spares)
+        second()
+
+    def written(path: Path, record: Any) -> None:
+        second()
+        write(path, record)
+
+    monkeypatch.setattr(Spares, "close", ended)
+    monkeypatch.setattr(store, "write_json", written)
+    assert run(arguments(tmp_path, hashes)) == 0
+    assert codes == [2, 2], "one beside the workers that end, one beside the report that is written"
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")]
+    assert len(told) == 2 and all("is writing here" in line for line in told)
+    assert report(tmp_path)["suspects"] == [hashes[1]]
+    assert run(arguments(tmp_path, hashes, "--resume")) == 0, "it is free afterwards"
 
 
 def test_wheels_are_bisected_by_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,15 @@ def verbs(out: Path) -> dict[str, list[str]]:
         "judge, wrong words": [*judge(out), "--hed", "x"],
         "artifact judge": ["artifact", "judge", "--from", str(taken), *to],
         "artifact take": ["artifact", "take", "--run", "1", "--out", str(taken), "--decision", str(out)],
+        "artifact take, its rows": ["artifact", "take", "--run", "1", *to, "--decision", str(taken)],
         "report": ["report", "summary", "--from", str(out)],
         "profile": ["profile", "--op", "rmsnorm", "--shape", SHAPE, *to],
         "profile --from": ["profile", "--from", str(out.parent / "trace.json"), *to],
         "profile --decision": ["profile", "--decision", str(out), *to],
         "codegen record": ["codegen", "record", "--op", "rmsnorm", *to],
+        "codegen record --as-baseline": [
+            *("codegen", "record", "--op", "rmsnorm", "--ledgers", str(RMSNORM.parent), "--as-baseline", str(out))
+        ],
         "codegen attribute": ["codegen", "attribute", "--base-wheel", "0.4.0", "--head-wheel", "0.5.0", *to],
         "codegen triage": ["codegen", "triage", records, records, *to],
     }
@@ -60,7 +64,8 @@ def test_a_folder_that_another_gate_writes_to_is_left_alone(
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file but locks: a verb that writes to two folders may hold the one before it asks for the other."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 def test_the_folder_is_free_once_a_verb_has_ended(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -70,6 +71,37 @@ def test_the_printed_command_names_the_ledgers_that_the_trusted_side_judged_by(
     assert lines and all(' --ledgers "$LEDGERS" ' in line for line in lines)
 
 
+def test_one_process_takes_in_at_a_time(
+    github: FakeGitHub, take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    github.add_artifact(11, zipped(packed()))
+    out = tmp_path / "intake"
+    store.write_text(out / "confirm" / "head" / store.RESULTS_FILE, "of an earlier run\n")
+    store.write_text(out / "notes.txt", "of an earlier run\n")
+    codes, download = [], archive.download
+
+    def beside(*arguments: Any) -> Any:
+        argv = ["artifact", "take", "--run", "11", "--out", str(out), "--decision", str(tmp_path / "other")]
+        codes.append(run(argv))
+        return download(*arguments)
+
+    monkeypatch.setattr(archive, "download", beside)
+    assert take() == 0
+    assert codes == [2] and not (tmp_path / "other" / "decision.json").exists()
+    refused, _ = capsys.readouterr().err.splitlines()
+    assert refused == f"gate: {out}: another gate writes here; wait for it or use another --out"
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "base", "head"]
+
+
+@pytest.mark.parametrize("decision", ["intake", "intake/decision"])
+def test_a_decision_in_the_folder_that_is_cleared_is_refused(
+    github: FakeGitHub, take: Take, tmp_path: Path, capsys: pytest.CaptureFixture[str], decision: str
+) -> None:
+    assert take("--decision", str(tmp_path / decision)) == 64
+    assert "--decision lies in --out, which is cleared; name another --decision" in capsys.readouterr().err
+    assert not (tmp_path / "intake").exists() and github.log == []
+
+
 def test_the_link_is_taken_without_the_token(github: FakeGitHub, take: Take) -> None:
     github.add_artifact(11, zipped(packed()))
     assert take() == 0
@@ -106,7 +138,7 @@ def test_only_one_unexpired_artifact_of_the_name_and_size(
     assert take() == 2
     found = decision_in(tmp_path / "decision")
     assert found["gate"] == "no_verdict" and words in " ".join(found["problems"])
-    assert not (tmp_path / "intake").exists()
+    assert [path.name for path in (tmp_path / "intake").iterdir()] == [".lock"]
     assert github.blob_authorizations == [], "nothing is downloaded"
 
 
