@@ -12,8 +12,9 @@ import pytest
 from gate.model.text import counted
 from gate.render import words
 
-ROOT = Path(__file__).resolve().parents[1] / "gate"
-PARTS = ("analysis", "bisect", "codegen", "commands", "history", "ledgers", "profiling", "publish", "render")
+TOP = Path(__file__).resolve().parents[1]
+PARTS = ("analysis", "bisect", "codegen", "commands", "history", "ledgers", "profiling", "publish", "render", "replay")
+FOLDERS = {**{part: TOP / "gate" / part for part in PARTS}, "bench": TOP / "tests" / "bench"}
 NOUNS = (
     "arguments|baselines|blocks|calls|cases|changes|columns|commits|copies|decisions|dispatches|files|GPUs|kernels|keys|"
     "launches|lines|models|ops|pages|pairs|problems|processes|providers|reasons|records|rows|runners|runs|shapes|shards|"
@@ -26,12 +27,19 @@ SEVERAL = {
     "analysis/design.py": {"needed"},
     "analysis/profiled.py": {"profile.dispatches_per_call"},
     "analysis/rows.py": {"k"},
+    "bench/bisect_gpu.py": {"chains[1]"},
+    "bench/history_drift.py": {"STEPS", "FLAT"},
+    "bench/history_scale.py": {"rows", "rows / total.cpu_s"},
     "bisect/search.py": {"len(suspects)"},
     "commands/codegen_show.py": {"len(near)"},
     "commands/ledger_put.py": {"change.removed"},
     "profiling/calls.py": {"often"},
     "profiling/rocprof_json.py": {"len(tools)"},
     "publish/bundle.py": {"len(lines)"},
+    "replay/provider.py": {"item.op_type"},
+    "replay/providers/aiter/attention.py": {"PARTITION"},
+    "replay/providers/gluon/attention.py": {"PARTITION"},
+    "replay/shared_torch.py": {"slower"},
 }
 
 
@@ -44,9 +52,10 @@ def bare(source: str) -> Iterator[str]:
                     yield ast.unparse(value.value)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", FOLDERS)
 def test_no_number_is_followed_by_a_bare_plural(part: str) -> None:
-    told = {str(path.relative_to(ROOT)): set(bare(path.read_text("utf-8"))) for path in (ROOT / part).rglob("*.py")}
+    folder = FOLDERS[part]
+    told = {f"{part}/{path.relative_to(folder)}": set(bare(path.read_text("utf-8"))) for path in folder.rglob("*.py")}
     wanted = {module: values for module, values in SEVERAL.items() if module.startswith(f"{part}/")}
     assert {module: values for module, values in told.items() if values} == wanted
 

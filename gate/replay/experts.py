@@ -34,7 +34,7 @@ def expert_shapes(case: Case) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
     if both % 2:
         raise ValueError(f"Dim2 holds gate and up: {both} is odd")
     if case.dim("TopK") > experts:
-        raise ValueError(f"a token goes to {case.dim('TopK')} of {experts} experts")
+        raise ValueError(f"a token goes to no more experts than there are: TopK = {case.dim('TopK')}, E = {experts}")
     return (m, wide), (experts, both, wide), (experts, wide, both // 2)
 
 

@@ -63,7 +63,7 @@ def executed_in_capture(changed: Mapping[str, int]) -> Finding | None:
     touched = {name: count for name, count in changed.items() if count}
     if not touched:
         return None
-    names = ", ".join(f"{name} ({count} elements)" for name, count in touched.items())
+    names = ", ".join(f"{name} (in {count} of its elements)" for name, count in touched.items())
     text = (
         f"the kernel ran during capture and wrote {names}: it launches on a stream of its own, so the graph misses it"
     )
@@ -121,12 +121,12 @@ def wrong_nodes(
     if not single:
         return Finding(code="empty_graph", status=FAILED, text="the graph of one call holds no kernel")
     if len(full) != launches * len(single):
-        text = f"{launches} calls left {len(full)} kernels in the graph, one call leaves {len(single)}"
+        text = f"kernels in the graph: {len(full)} for {launches} x the call, {len(single)} for one call"
         return Finding(code="wrong_nodes", status=FAILED, text=text)
     if list(full) != list(single) * launches:
         return Finding(code="wrong_nodes", status=FAILED, text="the kernels in the graph change from call to call")
     if eager and len(eager) != len(single):
-        text = f"one eager call runs {len(eager)} kernels, the graph of one call holds {len(single)}"
+        text = f"kernels: {len(eager)} in one eager call, {len(single)} in the graph of one call"
         return Finding(code="wrong_nodes", status=FAILED, text=text)
     return None
 
@@ -183,7 +183,7 @@ def require_finite(values: Sequence[float]) -> None:
     """Check 8, at once: no ring can be planned for, and no mean taken of, what is no number. Raises Ended."""
     bad = [value for value in values if not math.isfinite(value)]
     if bad:
-        text = f"{len(bad)} of {len(values)} times are no numbers: {bad[0]}"
+        text = f"times that are no numbers: {len(bad)} of {len(values)}, such as {bad[0]}"
         raise Ended(Finding(code="invalid_time", status=FAILED, text=text))
 
 
@@ -193,7 +193,6 @@ def invalid_time(values: Sequence[float]) -> Finding | None:
     if not values:
         return Finding(code="invalid_time", status=FAILED, text="no time was measured")
     if bad:
-        return Finding(
-            code="invalid_time", status=FAILED, text=f"{len(bad)} of {len(values)} times are not positive: {bad[0]}"
-        )
+        text = f"times that are not positive: {len(bad)} of {len(values)}, such as {bad[0]}"
+        return Finding(code="invalid_time", status=FAILED, text=text)
     return None

@@ -12,6 +12,7 @@ from typing import Any
 
 from gate import locks
 from gate.model.problem import Problem, UnusableInput
+from gate.model.text import counted
 from gate.replay.arms import ROCR, selecting
 from gate.replay.environment import gpu_count
 from gate.replay.sensors import Reading
@@ -104,7 +105,7 @@ def visible_gpus(wanted: str, environment: dict[str, str] | None = None) -> list
         return list(present)
     picked = picked_gpus(wanted)
     if not picked or max(picked) >= len(present):
-        what = f"--gpus {wanted} asks for more than the {len(present)} GPUs there are"
+        what = f"--gpus {wanted} asks for more than the {counted(len(present), 'GPU there is', 'GPUs there are')}"
         raise UnusableInput(Problem(what=what, file="", fix="give --gpus all"))
     return [present[index] for index in picked]
 

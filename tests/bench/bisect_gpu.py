@@ -27,6 +27,7 @@ from gate import store
 from gate.commands.bisect import begun, bisect, options_of
 from gate.commands.bisect_asked import Gpu
 from gate.model.problem import GateError
+from gate.model.text import counted
 from gate.replay.machine import lock_gpu, visible_gpus
 from tests.bench.bisect_history import ARGS, ENTRYPOINT, History, calibrated, make
 from tests.factory import make_shape
@@ -106,7 +107,9 @@ class Run:
         free = sum(step.how == "code" for step in found.steps)
         names = ",".join(map(str, found.suspects)) or "-"
         truth = f"slow {history.slow if regression else '-':>2}, broken {history.broken:2}"
-        cost = f"{found.process_pairs} pairs, {free} by code, {found.gpu_s:.2f} GPU s, {line['wall_s']:.1f} s"
+        cost = (
+            f"{counted(found.process_pairs, 'pair')}, {free} by code, {found.gpu_s:.2f} GPU s, {line['wall_s']:.1f} s"
+        )
         verdict = "right" if right else "WRONG"
         self.say(
             f"history {seed:2}: {truth}: {found.word} {names} of {len(bisection.source.versions)}: {verdict}; "
@@ -132,7 +135,9 @@ class Run:
         print(f"right in {right} of {len(slow)} histories with a slow commit ({exact} down to the one commit)")
         print(f"without a slow commit: {sum(line['right'] for line in clean)} of {len(clean)} say no regression")
         if self.lines:
-            print(f"{gpu_s:.2f} GPU s in all, {gpu_s / len(self.lines):.2f} a history; {pairs} process pairs")
+            print(
+                f"{gpu_s:.2f} GPU s in all, {gpu_s / len(self.lines):.2f} a history; {counted(pairs, 'process pair')}"
+            )
         if self.gpu is not None and self.gpu.spares is not None:
             spares, held_s = self.gpu.spares, self.gpu.token.held_s
             print(f"{spares.started} workers started in {spares.seconds:.1f} s; GPU held {held_s:.1f} s")

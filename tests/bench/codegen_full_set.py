@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gate import store
 from gate.model.codegen import CodegenRecord
+from gate.model.text import counted
 
 SAMPLE_SECONDS = 0.5
 
@@ -92,7 +93,7 @@ def tell(records: list[CodegenRecord]) -> None:
         mine = [record for record in records if record.op_type == op]
         good = sum(record.status == "ok" for record in mine)
         print(f"{op:34} {good:3} of {len(mine):3} ok {spent[op]:8.1f} s")
-    print(f"{len(records)} compile keys, {sum(record.status == 'ok' for record in records)} ok")
+    print(f"{counted(len(records), 'compile key')}, {sum(record.status == 'ok' for record in records)} ok")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import yaml
 
 from gate import store
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 from tests.bench import gate_told, run_kills, usual_methods
 from tests.bench.dial_search import Search
@@ -218,7 +219,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan = make_plan(folder, options, rng)
-        print(f"{len(plan.shapes)} shapes of {len({shape.op_type for shape in plan.shapes})} ops", flush=True)
+        ops = {shape.op_type for shape in plan.shapes}
+        print(f"{counted(len(plan.shapes), 'shape')} of {counted(len(ops), 'op')}", flush=True)
         for beside in sorted(set(options.providers.split(",")) & set(BESIDE)):
             print(f"{PLACE} stands for {beside}: {BESIDE[beside]}", flush=True)
         if options.seeded:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate import store
+from gate.model.text import counted
 from gate.replay.journal_lines import JOURNAL
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def tell_time(plan: Plan, measured: list[dict[str, Any]], took: float, out: Path
     gpus = max(len({machine["gpu"] for one in told for machine in one["machines"]}), 1)
     per, whole_s = 100 / max(len(measured), 1), max(wall_s, 1e-9) * gpus
     print(
-        f"{len(measured)} of {len(plan.shapes)} shapes, 2 arms and {plan.providers}: {took / 60:.2f} min wall with "
-        f"start and reports, {wall_s / 60:.2f} min measuring on {gpus} GPU; in use {held_s / whole_s:.0%}, "
+        f"{len(measured)} of {counted(len(plan.shapes), 'shape')}, 2 arms and {plan.providers}: {took / 60:.2f} min "
+        f"wall with start and reports, {wall_s / 60:.2f} min measuring on {gpus} GPU; in use {held_s / whole_s:.0%}, "
         f"measured on {alone_s / whole_s:.0%}, timed {timed_s / whole_s:.0%}"
     )
     print(
@@ -113,8 +114,8 @@ def tell_looks(out: Path) -> None:
     again = [count for count in pairs.values() if count > 1]
     confirmed = {record["shape_id"] for record in records(out / "confirm")}
     print(
-        f"looks: {len(again)} of {len(pairs)} shapes needed more than one (at most {max(again, default=1)} process "
-        f"pairs), {len(confirmed)} were measured again to confirm"
+        f"looks: more than one for {len(again)} of {counted(len(pairs), 'shape')} (at most "
+        f"{counted(max(again, default=1), 'process pair')}), {len(confirmed)} measured again to confirm"
     )
 
 
@@ -126,7 +127,7 @@ def tell_spent(out: Path) -> None:
         for record in found:
             spent.update(record["spent_s"])
         told = ", ".join(f"{name} {seconds / len(found):.3f}" for name, seconds in spent.most_common())
-        print(f"{folder.name}: {len(found)} records; seconds of each: {told}")
+        print(f"{folder.name}: {counted(len(found), 'record')}; seconds of each: {told}")
 
 
 def tell_red(plan: Plan, rows: dict[str, dict[str, Any]], ran: set[str], *, seeded: bool) -> None:
@@ -176,8 +177,9 @@ def keep(out: Path, place: Path, *, limit: int = KEPT_BYTES) -> str:
             target, data = target.with_name(f"{JOURNAL}.gz"), gzip.compress(data)
         target.write_bytes(data)
     size = sum(small[path] for path in kept) / 1024 / 1024
-    without = "" if len(kept) == len(files) else f"; {len(files) - len(kept)} files of {whole >> 20} MiB are left out"
-    return f"kept {len(kept)} files, {size:.1f} MiB compressed, in {place}{without}"
+    less = len(files) - len(kept)
+    without = f"; {counted(less, 'file is', 'files are')} left out of {whole >> 20} MiB in all" if less else ""
+    return f"kept {counted(len(kept), 'file')}, {size:.1f} MiB compressed, in {place}{without}"
 
 
 def _left_out(path: Path) -> bool:

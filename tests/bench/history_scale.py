@@ -22,6 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from gate.model.text import counted
+
 ROOT = Path(__file__).resolve().parents[2]
 PROVIDERS = ("flydsl", "triton", "aiter", "pytorch")
 BATCH = 100
@@ -118,7 +120,7 @@ def import_all(work: Path, stores: dict[str, Path], *, runs: int, shapes: int) -
     if len({contents(store) for store in stores.values()}) > 1:
         raise SystemExit("the stores differ")
     files, mib = size_mib(next(iter(stores.values())))
-    say("on disk", Cost(), f"{files:,} files, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
+    say("on disk", Cost(), f"{counted(files, 'file')}, {mib:.0f} MiB, {mib * 2**20 / rows:.0f} bytes a row")
 
 
 def say(what: str, cost: Cost, note: str) -> None:
@@ -160,7 +162,7 @@ def main() -> None:
         queries(store, work, "a file a run")
         cost, _ = gate("history", "compact", "--store", str(store))
         files, mib = size_mib(store)
-        say("compaction", cost, f"{files:,} files, {mib:.0f} MiB")
+        say("compaction", cost, f"{counted(files, 'file')}, {mib:.0f} MiB")
         queries(store, work, "compacted")
     if given.folder is None:
         shutil.rmtree(work)

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from gate.model.text import counted
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -59,7 +61,7 @@ def main() -> None:
             seconds, busy, peak, code = run(folder, *arguments)
             print(f"{title:26} {seconds:7.1f} s  busy {busy:7.1f} s {peak:8.0f} MB  exit {code}", flush=True)
         size = (folder / "rmsnorm" / "shape_ledger.jsonl").stat().st_size
-        print(f"{rows} rows, ledger of {size / 1e6:.0f} MB, this process {own_peak():.0f} MB")
+        print(f"{counted(rows, 'row')}, ledger of {size / 1e6:.0f} MB, this process {own_peak():.0f} MB")
 
 
 def own_peak() -> float:

@@ -25,6 +25,7 @@ from typing import Any
 
 from gate import store
 from gate.commands.replay_inputs import case_of
+from gate.model.text import counted
 from gate.replay.cell import Cell
 from gate.replay.op import Case, UnknownOp, load_op
 from gate.replay.provider import NoKernel, ProviderAdapter, load_entrypoint
@@ -185,7 +186,7 @@ def summary(rows: Sequence[dict[str, Any]], ops: Sequence[str], left: Counter[st
             ratios = ratio_text(rows, op) if provider == PROVIDERS[0] else ""
             yield f"{op:28} {provider:8} {known[0]:4} {known[1]:5} {known[2]:5} {known[3]:4}   {ratios}"
         if left[op]:
-            yield f"{op:28} {left[op]} shapes not reached in time"
+            yield f"{op:28} {counted(left[op], 'shape')} not reached in time"
     reasons = Counter((r["op"], r["provider"], r["dtype"], r["reason"][:160]) for r in rows if r["status"] != "ok")
     for (op, provider, dtype, reason), count in sorted(reasons.items()):
         yield f"{count:4} x {op} {provider} {dtype}: {reason}"

@@ -173,7 +173,7 @@ def main() -> int:
         if answer["state"] != "compiled":
             told.setdefault((answer["state"], answer["op"], answer["words"]), []).append(answer)
     for (state, op, words), alike in told.items():
-        print(f"{state:8} {op}, {sum(one['rows'] for one in alike)} shapes, e.g. {alike[0]['args']}")
+        print(f"{state:8} {op}, shapes: {sum(one['rows'] for one in alike)}, e.g. {alike[0]['args']}")
         print(f"         {words}")
     if options.out is not None:
         options.out.write_text("".join(json.dumps(answer) + "\n" for answer in answers), "utf-8")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from gate.commands import publish_texts
 from gate.model.decision import Decision
+from gate.model.text import counted
 from gate.publish.hub import GitHub
 from gate.publish.patience import GaveUp, Patience
 from gate.publish.settle import Desk, settle
@@ -163,7 +164,8 @@ def main(runs: int, seed: int) -> Counter[str]:
         fake.tokens |= {"r0": Token(), "r1": Token()}
         for case in range(runs // 2):
             total += one(fake, seed + 1000 * case, rate=(0.0, 0.05, 0.15, 0.3)[case % 4])
-    print(f"{runs} publish runs in {runs // 2} pairs, seed {seed}, {time.monotonic() - start:.1f} s")
+    told = f"{counted(runs, 'publish run')} in {counted(runs // 2, 'pair')}"
+    print(f"{told}, seed {seed}, {time.monotonic() - start:.1f} s")
     for name in ("requests", "faults", "run again", "short form shown", "duplicated comments", "wrong final status",
                  "older run shown last", "no comment where one is due", "not GitHub's form"):  # fmt: skip
         print(f"{name:30} {total[name]:7,}")

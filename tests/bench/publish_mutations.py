@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gate.model.text import counted
+
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("gate", "tests", "templates", "frozen_ledgers", "pyproject.toml", "README.md")
 # (what goes wrong, file, what stands there, what is put in its place)
@@ -111,7 +113,7 @@ def notices(copy: Path, path: Path, old: str, new: str) -> str:
     """The first test that fails with the fault in place; empty where all pass."""
     text = path.read_text()
     if text.count(old) != 1:
-        raise SystemExit(f"{path.name}: {old!r} stands there {text.count(old)} times")
+        raise SystemExit(f"{path.name}: {old!r} stands there {counted(text.count(old), 'time')}")
     path.write_text(text.replace(old, new))
     intake = path.name in ("archive.py", "bundle.py", "scope.py", "artifact.py")
     order = (*TAKEN_IN, *SHOWN) if intake else (*SHOWN, *TAKEN_IN)

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 
 from gate.model.outcome import Outcome, Results
+from gate.model.text import counted
 
 MOST_WITH_RESULTS = 250_000
 PROVIDERS = {"flydsl": 1.0, "aiter": 1.02, "triton": 1.1, "pytorch": 2.0}
@@ -86,7 +87,7 @@ def one(count: int) -> None:
     judged = decision(rows, **BLOCKED, controls=controls)
     measured = count if count <= MOST_WITH_RESULTS else 0
     head, base = results(measured, seed=1), results(measured, seed=2)
-    print(f"{count:,} rows, {len(head.outcomes):,} result rows a side")
+    print(f"{counted(count, 'row')}, {counted(len(head.outcomes), 'result row')} a side")
     timed("comment.md", lambda: render.comment(judged))
     timed("step_summary.md", lambda: render.step_summary(judged))
     kept = []

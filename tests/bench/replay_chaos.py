@@ -22,6 +22,7 @@ from typing import Any
 from unittest import mock
 
 from gate.model.problem import Problem, UnusableInput
+from gate.model.text import counted
 from gate.replay import crew
 from gate.replay.arms import ArmSpec
 from gate.replay.blocks import BASE, CONTROL, HEAD, Arm
@@ -165,7 +166,7 @@ class Trial:
                     wrong.append(f"{record['shape_id']} {name}: a ring that is not cold for what others took")
                 blocks = (2,) if self.processes else (2, 3)
                 if arm["status"] == "ok" and self.timing and len(arm["visits"]) not in blocks:
-                    wrong.append(f"{record['shape_id']} {name}: {len(arm['visits'])} blocks")
+                    wrong.append(f"{record['shape_id']} {name}: {counted(len(arm['visits']), 'block')}")
         return wrong
 
     def _bites(self, do: str, kind: str) -> bool:
@@ -196,7 +197,7 @@ def main() -> int:
             bad += 1
             print(f"seed {seed}: lanes {trial.lanes}, gpus {trial.gpus}, processes {trial.processes}, "
                   f"timing {trial.timing}: {'; '.join(wrong[:4])}", flush=True)  # fmt: skip
-    print(f"{options.runs} runs, {broken} that broke off and were resumed: {bad} wrong")
+    print(f"{counted(options.runs, 'run')}, {broken} that broke off and were resumed: {bad} wrong")
     return 1 if bad else 0
 
 

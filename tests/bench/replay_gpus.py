@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from gate.model.text import counted
 from tests.replay import rig
 
 
@@ -85,7 +86,7 @@ def main() -> int:
     one, more = found
     whole = one.rows == more.rows and not one.missing and not more.missing
     print(f"speed-up: measuring {one.measuring_s / more.measuring_s:.2f}, wall {one.wall_s / more.wall_s:.2f}")
-    print(f"the same {len(one.rows)} rows with the same status: {whole}")
+    print(f"{counted(len(one.rows), 'row')}, the same with the same status: {whole}")
     return 0 if whole else 1
 
 

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gate.model.text import counted
 from tests.replay import rig
 
 # The share of kills that wait until there are workers; the others may hit a coordinator that is still starting.
@@ -135,7 +136,8 @@ def main() -> int:
             bad += not same
             lost_rows += lost
             print(f"run {run}: {dict(done)}, rows lost {lost}, identical {same}", flush=True)
-    print(f"{sum(total.values())} kills ({dict(total)}) in {run} runs: {lost_rows} rows lost, {bad} runs that differ")
+    kills, lost_of_all = counted(sum(total.values()), "kill"), counted(lost_rows, "row")
+    print(f"{kills} ({dict(total)}) in {counted(run, 'run')}: {lost_of_all} lost, runs that differ: {bad}")
     return 1 if bad or lost_rows else 0
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gate import store
+from gate.model.text import counted
 from tests.commands import timed_rig
 from tests.replay import rig
 
@@ -129,7 +130,8 @@ def main() -> int:
             bad += wrong
             said = f"rows lost {found['lost']}, texts that differ {found['differ']}, early verdicts {found['early']}"
             print(f"run {number}: {dict(found['kills'])}, {said}", flush=True)
-    print(f"{sum(total.values())} kills ({dict(total)}) in {number} runs: {bad} runs that differ")
+    kills = counted(sum(total.values()), "kill")
+    print(f"{kills} ({dict(total)}) in {counted(number, 'run')}: runs that differ: {bad}")
     return 1 if bad else 0
 
 

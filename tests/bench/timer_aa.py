@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Any
 
+from gate.model.text import counted
 from gate.replay.sharing import SharedMemory
 from tests.bench.replay_rig import abba, prepare_pair, start
 
@@ -61,7 +62,8 @@ def session(
 def told(plan: dict[str, Any], own: str, *, shared: bool) -> str:
     """The ring in words, and where it lies; `own` is why not in shared memory."""
     place = f"memory of their own: {own}" if own else "shared memory" if shared else "memory of their own, as asked"
-    return f"ring {plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}, in {place}"
+    copies, launches = counted(plan["copies"], "copy", "copies"), counted(plan["launches"], "launch", "launches")
+    return f"ring {copies}, {launches}, flush {plan['flush']}, in {place}"
 
 
 def main() -> int:

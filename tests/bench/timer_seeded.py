@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gate.model.text import counted
 from gate.replay.looks import Warming
 from gate.replay.sharing import SharedMemory
 from tests.bench.dial_search import Search
@@ -86,7 +87,8 @@ def prepare(all_: Bench, rows: int, near: SharedMemory, far: SharedMemory) -> di
 
 
 def ring(plan: dict[str, Any]) -> str:
-    return f"{plan['copies']} copies, {plan['launches']} launches, flush {plan['flush']}"
+    copies, launches = counted(plan["copies"], "copy", "copies"), counted(plan["launches"], "launch", "launches")
+    return f"{copies}, {launches}, flush {plan['flush']}"
 
 
 def calibrate(quick_us: Callable[[int], float], targets: Sequence[float]) -> list[int]:
@@ -166,7 +168,8 @@ def tell(all_reads: Sequence[dict[str, tuple[float, float]]]) -> None:
     print(f"ours off: at most {max(map(abs, offs)):.2f} percentage points, on average {mean:+.3f} +- {error:.3f};")
     within = sum(abs(off) <= LIMIT_PP for off in offs)
     worst = max(100 * read["true"][1] for read in all_reads)
-    print(f"{within} of {len(offs)} cases within {LIMIT_PP}; the truth's standard error is at most {worst:.3f}")
+    cases = counted(len(offs), "case")
+    print(f"{within} of {cases} within {LIMIT_PP}; the truth's standard error is at most {worst:.3f}")
     apart, of_it = mean_and_error(100 * (read["10 ms"][0] - read["true"][0]) for read in all_reads)
     print(f"10 ms graphs less the truth, on average: {apart:+.3f} +- {of_it:.3f}")
 

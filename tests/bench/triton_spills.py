@@ -15,6 +15,7 @@ import sys
 
 from gate import store
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 from tests.bench.replay_rig import ROOT
 
@@ -75,7 +76,7 @@ def main() -> None:
     if options.one:
         print(json.dumps(measured(shape)))
         return
-    print(f"{shape.op_type} {shape.args}, us in {options.processes} processes", flush=True)
+    print(f"{shape.op_type} {shape.args}, us in {counted(options.processes, 'process', 'processes')}", flush=True)
     command = [sys.executable, "-m", "tests.bench.triton_spills", "--one", "--shape", options.shape]
     sessions = [
         json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout)

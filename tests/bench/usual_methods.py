@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gate.model.shape import Shape
+from gate.model.text import counted
 from gate.replay.link import WorkerDied
 from tests.bench import replay_rig
 from tests.bench.replay_rig import planned, together
@@ -123,9 +124,10 @@ HEADS = (
 def tell(found: Compared) -> None:
     """The table: costs of both arms together, and how often the usual rule is right."""
     for why, times_seen in found.refused.most_common(3):
-        print(f"  {times_seen} shapes not compared: {why}")
+        print(f"  {counted(times_seen, 'shape')} not compared: {why}")
     each = max(found.count, 1)
-    print(f"\nthe usual methods, two arms, {found.count} shapes of the same run, red when over {USUAL_LIMIT:g};")
+    shapes = counted(found.count, "shape")
+    print(f"\nthe usual methods, two arms, {shapes} of the same run, red when over {USUAL_LIMIT:g};")
     print(
         f"wall: one shape after another, both arms; opening (compile, tensors, first launches) takes "
         f"{found.opening_s / each:.2f} s a shape, graphs {found.graphs_s / each:.2f} s more"

@@ -114,8 +114,8 @@ def test_times_below_zero_cost_their_rows_and_not_the_run(tmp_path: Path, method
 @pytest.mark.parametrize(
     ("candidate", "words"),
     [
-        ("timeless", "invalid_time: 2 of 2 times are no numbers: nan"),
-        ("timeless_later", "invalid_time: 2 of 5 times are no numbers: nan"),
+        ("timeless", "invalid_time: times that are no numbers: 2 of 2, such as nan"),
+        ("timeless_later", "invalid_time: times that are no numbers: 2 of 5, such as nan"),
         ("wordless", "TypeError: the provider's detail is 5, which is no str"),
     ],
 )

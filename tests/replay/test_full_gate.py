@@ -168,12 +168,12 @@ def test_what_is_kept(tmp_path: Path) -> None:
     needed |= {"results/rmsnorm/benchmark_results.jsonl"}
     assert kept == {*needed, "report.html"}
     assert gzip.decompress((tmp_path / "kept/replay/journal.jsonl.gz").read_bytes()) == b'{"a": 1}\n' * 1000
-    assert "kept 5 files" in said
+    assert "kept 5 files, " in said
     said = gate_told.keep(tmp_path / "out", tmp_path / "less", limit=200)
     assert {
         str(path.relative_to(tmp_path / "less")) for path in (tmp_path / "less").rglob("*") if path.is_file()
     } == needed
-    assert "1 files of 0 MiB are left out" in said
+    assert "; 1 file is left out of 0 MiB in all" in said
 
 
 def test_a_whole_run_on_the_simulated_gpu_leaves_what_a_baseline_needs(tmp_path: Path) -> None:

@@ -36,8 +36,10 @@ def test_the_gpus_of_a_run(wanted: str, environment: dict[str, str], found: list
 
 @pytest.mark.usefixtures("four_gpus")
 def test_more_gpus_than_there_are() -> None:
-    with pytest.raises(UnusableInput, match="asks for more than the 4 GPUs"):
+    with pytest.raises(UnusableInput, match="asks for more than the 4 GPUs there are"):
         machine.visible_gpus("5", {})
+    with pytest.raises(UnusableInput, match="asks for more than the 1 GPU there is"):
+        machine.visible_gpus("5", {"HIP_VISIBLE_DEVICES": "7"})
 
 
 def test_no_gpu_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def window_of(case: Case) -> tuple[int, int]:
 def _flash(case: Case) -> str | None:
     queries, keys = case.dim("seq_q"), case.dim("seq_k")
     if case.args.get("causal", True) and queries > keys:
-        return f"causal attention of {queries} queries over {keys} keys has rows without keys"
+        return f"causal attention with seq_q = {queries} and seq_k = {keys} has rows without keys"
     return None
 
 

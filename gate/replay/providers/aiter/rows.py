@@ -34,7 +34,7 @@ def quant(case: Case, tensors: Tensors) -> Launch:
 def _reduced(case: Case) -> str | None:
     if case.dim("topk") not in (2, 4, 5):
         return (
-            f"AITER has kernels for topk 2, 4 and 5; for {case.dim('topk')} it calls torch.sum, which pytorch measures"
+            f"AITER has kernels for topk 2, 4 and 5; for {case.dim('topk')} it takes torch.sum, which pytorch measures"
         )
     return None
 

@@ -104,7 +104,7 @@ def mla_decode(case: Case, tensors: Tensors) -> Launch:
 def _rotary(case: Case) -> str | None:
     heads, kv_heads = case.dim("num_heads"), case.dim("num_kv_heads")
     if heads % kv_heads:
-        return f"{heads} query heads are no multiple of {kv_heads} key heads"
+        return f"num_heads = {heads} is no multiple of num_kv_heads = {kv_heads}"
     if not case.args.get("apply_scale") and case.dtype != "bf16":
         return f"the cache of the kernel is bf16, fp8 or packed fp4, not {case.dtype}"
     if not case.args.get("flash_layout", True) and not case.args.get("apply_scale"):
