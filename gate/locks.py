@@ -17,15 +17,16 @@ def take(path: Path, *, wait: bool = False, unsigned: bool = False) -> int:
     """The handle that holds the lock until it is closed; this process's number is written into the file.
 
     An `unsigned` lock is opened to read only and holds no number: whoever made the file owns it, and no other user may
-    write to it. Raises Busy if another process holds it and `wait` is not set, OSError if the file cannot be opened.
+    write to it; it may be a folder. Raises Busy if another process holds it and `wait` is not set, OSError if the file
+    cannot be opened or locked.
     """
     handle = _opened(path) if unsigned else os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+        owner = _owner(handle)
         os.close(handle)
-        raise Busy(owner or "unknown") from None
+        raise Busy(owner) from None
     except BaseException:
         os.close(handle)
         raise
@@ -33,6 +34,13 @@ def take(path: Path, *, wait: bool = False, unsigned: bool = False) -> int:
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
     return handle
+
+
+def _owner(handle: int) -> str:
+    try:
+        return os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    except IsADirectoryError:
+        return "unknown"
 
 
 def _opened(path: Path) -> int:

@@ -80,7 +80,7 @@ def promote(
     if faults:
         raise Refused(*faults)
     root = ledgers or default_ledgers()
-    ops = baseline_files.read_ops(root)
+    ops = baseline_files.held_ops(root)
     if decision.kind == "codegen":
         baseline_code.promote(source, ops, right, commit=commit, name=name, accept_waived=accept_waived)
         return
@@ -121,7 +121,7 @@ def record(
     """
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         raise Refused(fault)
-    ops = baseline_files.read_ops(ledgers or default_ledgers())
+    ops = baseline_files.held_ops(ledgers or default_ledgers())
     results, named = baseline_files.read_results(source), dict.fromkeys(ops, candidate) if candidate else None
     offered = _measured(baseline_files.offers(results, ops, commit=commit, candidates=named))
     right = Right(day=_day(day), run=run_name)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+import click
 import msgspec
 
 from gate import store
@@ -68,6 +69,13 @@ def read_ops(ledgers: Path) -> dict[str, Op]:
         matrix = store.read_matrix(folder / store.MATRIX_FILE)
         found[matrix.op_type] = Op(folder=folder, shapes=ledger.shapes, matrix=matrix)
     return found
+
+
+def held_ops(ledgers: Path) -> dict[str, Op]:
+    """As `read_ops`, with the folders held until the command ends. Raises UnusableInput if another process has one."""
+    ops = read_ops(ledgers)
+    click.get_current_context().with_resource(store.ledgers_lock(op.folder for op in ops.values()))
+    return ops
 
 
 def unchanged(folder: Path) -> None:

@@ -56,7 +56,7 @@ def pin(ledgers: Path | None, ops: tuple[str, ...], name: str | None, release: s
     if not NAME.fullmatch(release):
         what = f"{release!r} is no name of a release"
         raise WrongUsage(Problem(what=what, file="", fix="letters, digits, '.', '_', '+' and '-', such as v0.5.0"))
-    known = _chosen(baseline_files.read_ops(ledgers or default_ledgers()), ops)
+    known = _chosen(baseline_files.held_ops(ledgers or default_ledgers()), ops)
     pinned = (day or datetime.now(UTC)).date()
     ready, taken = [], []
     for op in known.values():

@@ -25,6 +25,7 @@ from gate.commands.codegen_inputs import (
     compiled,
     compiled_triton,
     hold,
+    hold_ops,
     kernels_of,
     limit_options,
     python_of,
@@ -96,7 +97,10 @@ def record(
     shapes = read_shapes(ledgers or as_baseline or frozen_ledgers_dir(), ops, source)
     work = machine_code.plan(shapes, source.case_of)
     standing = [] if not source.is_checkout else representative(work, ops)
-    hold(out or as_baseline)
+    if as_baseline is not None:
+        hold_ops(as_baseline, {shape.op_type for shape in shapes})
+    else:
+        hold(out)
     with_flydsl = python_of(python, wheel)
     records, _ = compiled([*work.distinct(), *standing], source, with_flydsl, limits)
     if triton:

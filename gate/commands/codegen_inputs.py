@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,11 @@ def hold(folder: Path | None) -> None:
     """Holds the folder, if given, until the command ends. Raises UnusableInput if another process does."""
     if folder is not None:
         click.get_current_context().with_resource(store.output_lock(folder))
+
+
+def hold_ops(ledgers: Path, ops: Iterable[str]) -> None:
+    """Holds the folders of ops among frozen ledgers, as `hold`."""
+    click.get_current_context().with_resource(store.ledgers_lock(ledgers / op for op in ops))
 
 
 def limit_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ from gate.model.shape import Shape
 from gate.model.text import counted
 from gate.resources import frozen_ledgers_dir
 from gate.schemas.check import check as check_contract
-from gate.store import LEDGER_FILE, MATRIX_FILE, read_document, stream_lines
+from gate.store import LEDGER_FILE, MATRIX_FILE, ledgers_lock, read_document, stream_lines
 
 FOLDER = click.Path(path_type=Path)
 
@@ -71,10 +71,11 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
         what = f"no recipe for {', '.join(unknown)}" if unknown else "name ops, or give --all"
         raise WrongUsage(Problem(what=what, file="", fix=f"the ops are {', '.join(known)}"))
     root = out or frozen_ledgers_dir()
-    for op in wanted:
-        shapes = frozen_shapes(op)
-        write_frozen(root / op, shapes=shapes, matrix=matrices.matrix_yaml(op))
-        say(f"{op}: {counted(len(shapes), 'shape')}")
+    with ledgers_lock(root / op for op in wanted):
+        for op in wanted:
+            shapes = frozen_shapes(op)
+            write_frozen(root / op, shapes=shapes, matrix=matrices.matrix_yaml(op))
+            say(f"{op}: {counted(len(shapes), 'shape')}")
     return Exit.PASS
 
 
@@ -82,13 +83,14 @@ def build(ops: tuple[str, ...], everything: bool, out: Path | None) -> int:
 @click.argument("folders", nargs=-1, required=True, type=FOLDER)
 def freeze_folders(folders: tuple[Path, ...]) -> int:
     """Check each op's folder (or each op in FOLDER) and write its lock over what lies in it now."""
-    for folder in [op for given in folders for op in op_folders(given)]:
-        bad = [*_ledger_problems(folder, Counter()), *incomplete_rows(folder)]
-        bad += [*_matrix_problems(folder), *baseline_problems(folder)]
-        if bad:
-            raise UnusableInput(*bad)
-        lock = write_frozen(folder, shapes=None, matrix=None)
-        say(f"{folder}: {counted(len(lock.files), 'file')} locked")
+    ops = [op for given in folders for op in op_folders(given)]
+    with ledgers_lock(ops):
+        for folder in ops:
+            bad = [*_problems(folder, Counter()), *incomplete_rows(folder)]
+            if bad:
+                raise UnusableInput(*bad)
+            lock = write_frozen(folder, shapes=None, matrix=None)
+            say(f"{folder}: {counted(len(lock.files), 'file')} locked")
     return Exit.PASS
 
 
@@ -104,18 +106,17 @@ def check(folders: tuple[Path, ...]) -> int:
     problems: list[Problem] = []
     for folder in ops:
         seen: Counter[bytes] = Counter()
-        found = [
-            *lock_problems(folder),
-            *_matrix_problems(folder),
-            *_ledger_problems(folder, seen),
-            *baseline_problems(folder),
-        ]
+        found = [*lock_problems(folder), *_problems(folder, seen)]
         problems += found
         verdict = "as frozen" if not found else counted(len(found), "problem")
         say(f"{folder}: {verdict}{_repeated(seen)}")
     for problem in problems:
         tell(problem)
     return Exit.NO_VERDICT if problems else Exit.PASS
+
+
+def _problems(folder: Path, seen: Counter[bytes]) -> list[Problem]:
+    return [*_matrix_problems(folder), *_ledger_problems(folder, seen), *baseline_problems(folder)]
 
 
 def _matrix_problems(folder: Path) -> list[Problem]:
@@ -153,13 +154,7 @@ def _repeated(seen: Counter[bytes]) -> str:
 @click.option("--source", "kinds", multiple=True, help="Only this source kind; repeatable.")
 @click.option("--dtype", "dtypes", multiple=True, help="Only this dtype; repeatable.")
 @click.option("--model", default="", help="Only models whose name holds this.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=40,
-    show_default=True,
-    help="Rows printed; all are counted.",
-)
+@click.option("--limit", type=click.IntRange(min=0), default=40, show_default=True, help="Most rows; all are counted.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON, no rows.")
 def show(
     given: Path | None,

@@ -35,6 +35,7 @@ from gate.store.records import (
 )
 from gate.store.writing import (
     encode,
+    ledgers_lock,
     output_lock,
     remove_file,
     remove_folder,
@@ -60,6 +61,7 @@ __all__ = [
     "decode_lines",
     "decode_pieces",
     "encode",
+    "ledgers_lock",
     "lines",
     "output_lock",
     "read_bytes",

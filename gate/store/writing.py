@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from gate import locks
 from gate.model.outcome import Outcome
 from gate.model.problem import Problem, UnusableInput
 from gate.store.faults import io_fault
+
+# What a file system says that locks files for writers only, or none.
+UNLOCKABLE = frozenset({errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
 
 
 def encode(record: Any) -> bytes:
@@ -105,12 +109,36 @@ def output_lock(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = locks.take(path)
     except locks.Busy:
-        raise UnusableInput(
-            Problem(what="another gate writes here", file=str(folder), fix="wait for it or use another --out")
-        ) from None
+        raise _busy(folder, "wait for it or name another folder") from None
     except OSError as error:
         raise io_fault("write", path, error) from None
     try:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def ledgers_lock(folders: Iterable[Path]) -> Iterator[None]:
+    """Holds the folders of ops for one process. They are made where they are missing, but no file in them is, which a
+    repository would take for its own. Where the file system locks no folders none is held. Raises UnusableInput if
+    another process holds one.
+    """
+    with ExitStack() as stack:
+        for folder in sorted(set(folders)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise io_fault("write", folder, error) from None
+            try:
+                stack.callback(os.close, locks.take(folder, unsigned=True))
+            except locks.Busy:
+                raise _busy(folder, "wait for it") from None
+            except OSError as error:
+                if error.errno not in UNLOCKABLE:
+                    raise io_fault("write", folder, error) from None
+        yield
+
+
+def _busy(folder: Path, fix: str) -> UnusableInput:
+    return UnusableInput(Problem(what="another gate writes here", file=str(folder), fix=fix))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from gate import store
 from gate.cli import run
 from gate.commands import judged
+from gate.model.problem import UnusableInput
 from gate.resources import frozen_ledgers_dir
 from tests.analysis import build
 
@@ -38,9 +43,6 @@ def verbs(out: Path) -> dict[str, list[str]]:
         "profile --from": ["profile", "--from", str(out.parent / "trace.json"), *to],
         "profile --decision": ["profile", "--decision", str(out), *to],
         "codegen record": ["codegen", "record", "--op", "rmsnorm", *to],
-        "codegen record --as-baseline": [
-            *("codegen", "record", "--op", "rmsnorm", "--ledgers", str(RMSNORM.parent), "--as-baseline", str(out))
-        ],
         "codegen attribute": ["codegen", "attribute", "--base-wheel", "0.4.0", "--head-wheel", "0.5.0", *to],
         "codegen triage": ["codegen", "triage", records, records, *to],
     }
@@ -66,6 +68,57 @@ def test_a_folder_that_another_gate_writes_to_is_left_alone(
 def contents(folder: Path) -> dict[Path, bytes]:
     """Every file but locks: a verb that writes to two folders may hold the one before it asks for the other."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def writers(ledgers: Path, taken: Path) -> dict[str, list[str]]:
+    """Command lines that write to frozen ledgers."""
+    to = ["--ledgers", str(ledgers)]
+    new = [*to, "--from", str(taken), "--commit", "a" * 40]
+    return {
+        "ledger freeze": ["ledger", "freeze", str(ledgers)],
+        "ledger freeze, one op": ["ledger", "freeze", str(ledgers / "rmsnorm")],
+        "ledger build": ["ledger", "build", "rmsnorm", "--out", str(ledgers)],
+        "baseline record": ["baseline", "record", *new],
+        "baseline promote": ["baseline", "promote", *new, "--decision", str(taken)],
+        "baseline pin": ["baseline", "pin", *to, "--release", "v1"],
+        "codegen record --as-baseline": ["codegen", "record", "--op", "rmsnorm", *to, "--as-baseline", str(ledgers)],
+    }
+
+
+@pytest.mark.parametrize("name", writers(Path(), Path()))
+def test_ledgers_that_another_gate_writes_to_are_left_alone_and_get_no_file_of_a_lock(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledgers, taken = tmp_path / "ledgers", tmp_path / "taken"
+    shutil.copytree(RMSNORM, ledgers / "rmsnorm")
+    judged.write(build.decide(LEDGER, build.run(LEDGER, seed=1), build.run(LEDGER, seed=2)), taken)
+    before = every_file(ledgers)
+    with store.ledgers_lock([ledgers / "rmsnorm"]):
+        assert run(writers(ledgers, taken)[name]) == 2
+        assert every_file(ledgers) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"gate: {ledgers / 'rmsnorm'}: another gate writes here; wait for it"
+    if name.startswith("ledger"):
+        assert run(writers(ledgers, taken)[name]) == 0
+        assert every_file(ledgers).keys() == before.keys()
+
+
+def test_where_folders_cannot_be_locked_none_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = errno.EBADF
+
+    def flock(handle: int, how: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with store.ledgers_lock([tmp_path / "op"]):
+        assert (tmp_path / "op").is_dir()
+    code = errno.EIO
+    with pytest.raises(UnusableInput), store.ledgers_lock([tmp_path / "op"]):
+        pass
+
+
+def every_file(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_folder_is_free_once_a_verb_has_ended(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_one_process_takes_in_at_a_time(
     assert take() == 0
     assert codes == [2] and not (tmp_path / "other" / "decision.json").exists()
     refused, _ = capsys.readouterr().err.splitlines()
-    assert refused == f"gate: {out}: another gate writes here; wait for it or use another --out"
+    assert refused == f"gate: {out}: another gate writes here; wait for it or name another folder"
     assert sorted(path.name for path in out.iterdir()) == [".lock", "base", "head"]
 
 
