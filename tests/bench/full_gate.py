@@ -171,8 +171,7 @@ def run_gate(plan: Plan, folder: Path, options: argparse.Namespace, *, seconds: 
     argv += ["--budget-us", str(options.budget_us)] if options.budget_us else []
     began = time.monotonic()
     with subprocess.Popen(argv, cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        for line in process.stderr or ():
-            print(f"  {time.monotonic() - began:5.0f} s  {line.rstrip()}", flush=True)
+        gate_told.follow(process, began)
     took = time.monotonic() - began
     if not (out / "decision.json").is_file():
         raise SystemExit(f"gate run ended with {process.returncode} and no decision")
@@ -244,4 +243,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(gate_told.ended(main))

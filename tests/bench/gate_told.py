@@ -8,9 +8,10 @@ import math
 import statistics
 import subprocess
 import sys
+import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,27 @@ KEPT_BYTES = 14 * 1024 * 1024
 # What a decision, a baseline and a resumed judgement are made of; the rest can be made again from these.
 NEEDED = ("decision.json", "part.json", "run.json", "plan.json", "manifest.json", JOURNAL, store.RESULTS_FILE)
 LEFT_OUT = ("raw_samples", ".lock")
+
+
+def ended(main: Callable[[], int]) -> int:
+    """The exit code of a script; of one that is interrupted 130, after one line."""
+    try:
+        return main()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def follow(process: subprocess.Popen[str], began: float) -> None:
+    """Tells each line of the process's standard error as it comes; an interruption ends the process first."""
+    try:
+        for line in process.stderr or ():
+            print(f"  {time.monotonic() - began:5.0f} s  {line.rstrip()}", flush=True)
+    except KeyboardInterrupt:
+        # What it writes is read or removed next.
+        process.terminate()
+        process.wait()
+        raise
 
 
 def manifests(out: Path) -> list[dict[str, Any]]:

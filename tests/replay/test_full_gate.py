@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -189,3 +190,19 @@ def test_a_whole_run_on_the_simulated_gpu_leaves_what_a_baseline_needs(tmp_path:
     record = ["baseline", "record", "--from", str(tmp_path / "kept/results"), "--ledgers", str(ledgers)]
     assert run([*record, "--commit", COMMIT, "--candidate", "flydsl"]) == 0
     assert len(list(ledgers.glob("*/baselines/*/benchmark_results.jsonl"))) == 2
+
+
+@pytest.mark.parametrize("words", ["replay: 6 in all", "gate run: pass"])
+def test_an_interruption_is_one_line_and_130(tmp_path: Path, words: str) -> None:
+    argv = ["--simulate", SIM, "--seconds", "120", "--keep", str(tmp_path / "kept")]
+    with (tmp_path / "stderr").open("w") as stderr:
+        command = [sys.executable, "-u", "-m", "tests.bench.full_gate", *argv]
+        process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=stderr)
+        assert process.stdout is not None
+        while words not in (line := process.stdout.readline()):
+            assert line, (tmp_path / "stderr").read_text()
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate()[0]
+    assert process.returncode == 130, rest
+    assert (tmp_path / "stderr").read_text() == "interrupted\n"
+    assert list((tmp_path / "kept").rglob("journal.jsonl.gz"))
