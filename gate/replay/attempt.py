@@ -137,6 +137,7 @@ class Attempt:
         if reply["no_room"] is not None:
             raise Spoiled(reply["no_room"])
         digests[arm] = reply["inputs"]
+        result.detail = "; ".join(filter(None, (result.detail, reply["chosen"])))
 
     def _checked(self, arm: Arm, message: Reply) -> Reply | None:
         reply = self.talk.ask(arm, message)

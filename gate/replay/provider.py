@@ -80,6 +80,10 @@ class ProviderAdapter:
         """The backend branch that this case takes, or `opaque`."""
         return self.detail
 
+    def chosen(self, state: Any) -> str:
+        """What was decided only once the tensors were there, such as a tuned tile; said behind what `describe` says."""
+        return ""
+
     def converts_layout(self, case: Case) -> bool:
         """Whether a timed call also converts operands, for this case."""
         return self.includes_layout_conversion
@@ -157,10 +161,19 @@ def told(adapter: ProviderAdapter, case: Case) -> dict[str, Any]:
         "jit": (adapter.includes_jit, bool),
         "tunes": (adapter.tunes_itself, bool),
     }
-    for name, (value, kind) in said.items():
-        if not isinstance(value, kind):
-            raise TypeError(f"the provider's {name} is {value!r}, which is no {getattr(kind, '__name__', kind)}")
-    return {name: value for name, (value, _) in said.items()}
+    return {name: _of_kind(name, value, kind) for name, (value, kind) in said.items()}
+
+
+def told_of(adapter: ProviderAdapter, state: Any) -> str:
+    """What a provider says of one state. Raises TypeError as `told`."""
+    words: str = _of_kind("choice", adapter.chosen(state), str)
+    return words
+
+
+def _of_kind(name: str, value: Any, kind: type | UnionType) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"the provider's {name} is {value!r}, which is no {getattr(kind, '__name__', kind)}")
+    return value
 
 
 def kernel(*, op: str, provider: str, dtypes: Iterable[str], **data: Any) -> Callable[[Bind], KernelAdapter]:

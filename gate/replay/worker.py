@@ -26,7 +26,7 @@ from gate.replay.environment import worker_environment
 from gate.replay.failures import failure
 from gate.replay.link import FILES_VARIABLE
 from gate.replay.op import Case, load_op
-from gate.replay.provider import load_entrypoint, told
+from gate.replay.provider import load_entrypoint, told, told_of
 from gate.replay.timer import RingPlan
 
 Reply = dict[str, Any]
@@ -131,7 +131,8 @@ class Worker:
             cell.build(RingPlan(**message["plan"]), shared=bool(message.get("shared")))
         except NoRoom as error:
             return {"no_room": str(error)}
-        return {"no_room": None, "inputs": cell.input_digest, "trim_s": trim_s}
+        chosen = told_of(cell.adapter, cell.states[0])
+        return {"no_room": None, "inputs": cell.input_digest, "chosen": chosen, "trim_s": trim_s}
 
     def _trim(self) -> float:
         """Gives idle memory back; the seconds that took."""

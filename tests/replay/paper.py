@@ -180,7 +180,8 @@ class Worker:
         if do == "build":
             self.shared = shared
             no_room = "too small" if shared and fault == "no room" else None
-            return {"no_room": no_room, "inputs": [self.side if fault == "other inputs" and shared else 1]}
+            inputs = [self.side if fault == "other inputs" and shared else 1]
+            return {"no_room": no_room, "inputs": inputs, "chosen": ""}
         if do == "drop":
             self.cells.clear()
         if do == "visit":

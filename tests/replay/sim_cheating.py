@@ -210,6 +210,23 @@ class Wordless(ProviderAdapter):
 wordless = Wordless("rmsnorm")
 
 
+class Choosing(Wordless):
+    """Says `choice` once it has tensors."""
+
+    detail = "simulated"
+
+    def __init__(self, choice: Any) -> None:
+        super().__init__("rmsnorm")
+        self.choice = choice
+
+    def chosen(self, state: Any) -> Any:
+        assert "out" in state
+        return self.choice
+
+
+choosing, choosing_badly = Choosing("tile=64"), Choosing(64)
+
+
 class Spaced(ProviderAdapter):
     """Has a workspace, which it writes from another stream."""
 

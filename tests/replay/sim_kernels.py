@@ -25,6 +25,8 @@ from tests.replay.sim_breaking import (
     segfault,
 )
 from tests.replay.sim_cheating import (
+    choosing,
+    choosing_badly,
     double_precision,
     half_rows,
     nan_output,
@@ -43,6 +45,8 @@ __all__ = [
     "aborts",
     "arm",
     "chatty",
+    "choosing",
+    "choosing_badly",
     "double_precision",
     "good",
     "half_rows",

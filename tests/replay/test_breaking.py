@@ -117,6 +117,7 @@ def test_times_below_zero_cost_their_rows_and_not_the_run(tmp_path: Path, method
         ("timeless", "invalid_time: times that are no numbers: 2 of 2, such as nan"),
         ("timeless_later", "invalid_time: times that are no numbers: 2 of 5, such as nan"),
         ("wordless", "TypeError: the provider's detail is 5, which is no str"),
+        ("choosing_badly", "TypeError: the provider's choice is 64, which is no str"),
     ],
 )
 def test_what_no_row_could_hold_costs_its_own_row_only(tmp_path: Path, candidate: str, words: str) -> None:
@@ -127,6 +128,13 @@ def test_what_no_row_could_hold_costs_its_own_row_only(tmp_path: Path, candidate
     assert row.benchmark_status == "failed" and row.median_us is None
     assert words in str(row.skip_reason)
     assert rig.by_provider(rig.rows(tmp_path), "triton")[0].benchmark_status == "ok"
+
+
+def test_a_row_says_what_its_provider_chose_for_its_tensors(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate="choosing")
+    assert rig.run(tmp_path, *BASE)[0] == 0
+    details = {(row.provider, row.provider_detail) for row in rig.rows(tmp_path) if row.benchmark_status == "ok"}
+    assert ("flydsl", "simulated; tile=64") in details and ("triton", "simulated") in details
 
 
 def test_a_shape_whose_op_has_no_matrix_is_told_before_anything_runs(tmp_path: Path) -> None:

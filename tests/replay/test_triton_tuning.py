@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from gate.replay.op import Case  # noqa: E402 - only where both are installed
+from gate.replay.provider import told_of  # noqa: E402 - only where both are installed
 from gate.replay.providers.triton import moe_gemm, tiles, tuning  # noqa: E402 - only where both are installed
 
 
@@ -119,6 +120,20 @@ def test_scales_by_group_or_block_leave_half_the_registers_of_an_nvidia_thread(m
         configs = moe_gemm._configs(case, "blocks")
         assert {config["BM"] for config in configs} == heights
         assert max(accumulators(config, 2) for config in configs) <= 128
+
+
+def test_a_row_can_say_which_config_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "choose", lambda name, configs, key, build, out: configs[1])
+    adapter = tuning.tuned_kernel(
+        op="gemm",
+        dtypes=(),
+        detail="tiled",
+        configs=lambda case: [{"BM": 16, "num_warps": 4}, {"BM": 64, "num_warps": 8}],
+        calls=lambda *_: [],
+        key=lambda case: (),
+    )
+    case: Any = None
+    assert told_of(adapter, adapter.prepare(case, {"out": None})) == "BM=64 num_warps=8"
 
 
 class Queue:

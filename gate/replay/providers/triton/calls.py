@@ -34,9 +34,10 @@ class Call:
 
 
 class Launches:
-    """Calls bound to their tensors; launched in order."""
+    """Calls bound to their tensors; launched in order. `chosen` says how they were chosen among others."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[Call], chosen: str = "") -> None:
+        self.chosen = chosen
         self.scratch = tuple(space for call in calls for space in call.scratch)
         self._bound = [(call.function[call.grid], call.arguments, call.options) for call in calls]
 
@@ -51,6 +52,10 @@ class TritonAdapter(KernelAdapter):
     def workspaces(self, state: Any) -> tuple[Any, ...]:
         found: tuple[Any, ...] = state.scratch
         return found
+
+    def chosen(self, state: Any) -> str:
+        words: str = state.chosen
+        return words
 
 
 class Paper(TorchMemory):

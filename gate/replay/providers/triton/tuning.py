@@ -53,7 +53,8 @@ def tuned_kernel(
 
     def bind(case: Case, tensors: Tensors) -> Launches:
         def build(config: Config) -> Launches:
-            return Launches(calls(case, tensors, config))
+            words = " ".join(f"{name}={value}" for name, value in config.items())
+            return Launches(calls(case, tensors, config), chosen=words)
 
         return build(choose(op, configs(case), key(case), build, tensors["out"]))
 
