@@ -22,10 +22,12 @@ Bind = Callable[[Case, Tensors], Launch]
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A launch that keeps device memory beyond inputs and outputs, of each ring copy its own."""
+    """A launch that keeps device memory beyond inputs and outputs, of each ring copy its own; `chosen` as an
+    adapter's."""
 
     launch: Launch
-    workspaces: tuple[Any, ...]
+    workspaces: tuple[Any, ...] = ()
+    chosen: str = ""
 
     def __call__(self) -> Any:
         return self.launch()
@@ -140,6 +142,9 @@ class KernelAdapter(ProviderAdapter):
 
     def workspaces(self, state: Any) -> tuple[Any, ...]:
         return state.workspaces if isinstance(state, Holding) else ()
+
+    def chosen(self, state: Any) -> str:
+        return state.chosen if isinstance(state, Holding) else ""
 
     def describe(self, case: Case) -> str:
         return self.detail if self.branch is None else self.branch(case)

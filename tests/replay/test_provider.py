@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gate.replay.op import Case, UnknownOp, load_op
-from gate.replay.provider import NoKernel, ProviderAdapter, adapter_from, kernel, load_entrypoint
+from gate.replay.provider import Holding, NoKernel, ProviderAdapter, adapter_from, kernel, load_entrypoint, told_of
 
 CASE = Case(shape_id="s", op_type="scale", dtype="fp32", args={"N": 4}, layout={})
 MODULE = "my_company_kernels"
@@ -140,3 +140,13 @@ def test_a_module_with_two_kernels_of_an_op_is_refused() -> None:
     vars(module)["other"] = dataclasses.replace(scale, name="other")
     with pytest.raises(TypeError, match="has two scale kernels, scale, other"):
         adapter_from(module, "scale")
+
+
+def test_a_launch_can_say_what_was_chosen_for_it() -> None:
+    def bind(case: Case, tensors: dict[str, Any]) -> Any:
+        return Holding(lambda: tensors["out"].append(1), chosen="tile=64")
+
+    adapter, out = kernel(op="scale", provider="triton", dtypes=("fp32",))(bind), []
+    state = adapter.prepare(CASE, {"out": out})
+    adapter.launch(state)
+    assert (told_of(adapter, state), told_of(scale, scale.prepare(CASE, {})), out) == ("tile=64", "", [1])
