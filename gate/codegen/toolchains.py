@@ -46,7 +46,7 @@ def find_toolchain(
     try:
         run = _asked([python, str(PROBE)])
         reply = json.loads(run.stdout.splitlines()[0]) if run.stdout else {"error": run.stderr.strip()[-300:]}
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+    except (ValueError, subprocess.TimeoutExpired) as error:
         raise unusable(python, str(error)) from None
     if reply.get("status") != "ok":
         raise unusable(python, str(reply.get("error")))
@@ -71,7 +71,7 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
     ask = "import importlib.metadata as m; print(m.version('triton'))" + ("" if of_aiter else "; m.version('torch')")
     try:
         run = _asked([python, "-c", ask])
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
         raise ToolchainError(f"Triton cannot compile with {python} ({error})") from None
     if run.returncode:
         if run.stdout.strip():
@@ -92,16 +92,23 @@ def find_triton(*, python: str, kernels: Path, arch: str, kernels_commit: str | 
 
 
 def _asked(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """What an interpreter answers, in whatever encoding. Raises OSError or subprocess.TimeoutExpired."""
-    return subprocess.run(
-        command,
-        env=environment(),
-        capture_output=True,
-        timeout=PROBE_SECONDS,
-        check=False,
-        encoding="utf-8",
-        errors="replace",
-    )
+    """What an interpreter answers, in whatever encoding.
+
+    Raises ToolchainError where it cannot be started, subprocess.TimeoutExpired where it does not answer.
+    """
+    try:
+        return subprocess.run(
+            command,
+            env=environment(),
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except OSError as error:
+        why = f"{command[0]} cannot be started ({error.strerror})"
+        raise ToolchainError(f"{why}: make its environment again, or name another interpreter") from None
 
 
 def is_aiter(folder: Path) -> bool:

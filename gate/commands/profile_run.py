@@ -15,6 +15,7 @@ import gate
 from gate import store
 from gate.commands import profile_files
 from gate.commands.replay_inputs import case_of
+from gate.commands.starting import unstarted
 from gate.model.codegen import CodegenRecord
 from gate.model.diagnosis import Diagnosis
 from gate.model.problem import GateError, Problem, UnusableInput
@@ -71,7 +72,8 @@ def profile(request: Request, arm: ArmSpec, code: Mapping[str, CodegenRecord], k
     try:
         ran = tools.run(command, folder=out, environment=environment, timeout_s=request.timeout_s)
     except OSError as error:
-        raise UnusableInput(Problem(what=f"cannot start: {error.strerror}", file=command[0])) from None
+        what = f"cannot be started: {error.strerror}"
+        raise UnusableInput(unstarted(error) or Problem(what=what, file=command[0])) from None
     finally:
         if lock is not None:
             os.close(lock)

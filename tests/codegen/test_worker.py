@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gate.codegen.compile import cached_isa, compile_cases
 from gate.codegen.diff import compare
 from gate.codegen.keys import CompileCase
 from gate.codegen.pool import Pool, StartError
-from gate.codegen.toolchains import CANARIES, ToolchainError, find_toolchain
+from gate.codegen.toolchains import CANARIES, ToolchainError, find_toolchain, find_triton
 from gate.model.codegen import CodegenRecord
 from tests.needs import needs_flydsl
 
@@ -150,9 +151,18 @@ def test_an_interpreter_without_flydsl_is_one_clear_error(tmp_path: Path, body: 
     assert str(bare) in message and "pip install 'flydsl-gate[codegen]'" in message and "\n" not in message
 
 
-def test_an_interpreter_that_does_not_exist_is_the_same_error(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match="No such file"):
-        find_toolchain(python=str(tmp_path / "python"))
+def test_an_interpreter_that_cannot_be_started_is_not_told_to_install_anything(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    for text in (None, "#!/nowhere/python3\n"):
+        if text is not None:
+            python.write_text(text)
+            python.chmod(0o755)
+        of_triton = partial(find_triton, kernels=CANARIES, arch="gfx950")
+        for find in (find_toolchain, of_triton):
+            with pytest.raises(ToolchainError) as refusal:
+                find(python=str(python))
+            fix = "make its environment again, or name another interpreter"
+            assert str(refusal.value) == f"{python} cannot be started (No such file or directory): {fix}"
 
 
 ECHO = """

@@ -141,6 +141,15 @@ def test_a_missing_tool_says_what_to_install(
     assert said.count("\n") == 1
 
 
+def test_a_tool_that_cannot_be_started_is_named_with_the_reason(
+    tmp_path: Path, tool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool.write_text("#!/nowhere/python3\n")
+    assert profiled(tmp_path) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")]
+    assert f"{tool}: the program cannot be started: its first line names /nowhere/python3: No such file" in line
+
+
 def test_existing_traces_one_diagnosis_each(tmp_path: Path) -> None:
     source = tmp_path / "traces"
     source.mkdir()
