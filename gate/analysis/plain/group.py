@@ -141,7 +141,8 @@ def _calm(found: Group, head: Side, policy: Policy) -> Mask:
     rows = np.stack([other.head for other in found.others])[found.best, np.arange(len(found.index))]
     limit = 1 + policy.noise.unstable
     calm: Mask = (spread[found.candidate.head] <= limit) & (spread[rows] <= limit)
-    return calm & np.isfinite(found.speedup)
+    told: Mask = calm & np.isfinite(found.speedup)
+    return told
 
 
 def logs(values: Floats) -> Floats:
