@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +15,8 @@ from gate.model.severity import severity
 from gate.model.text import counted
 
 MOST_SHAPES = 20
+# What a suspect that the screen named, and that nothing confirmed yet, has as its reason.
+SCREENED = frozenset({"awaits_confirmation", "unconfirmed"})
 ARMS = "BASE and HEAD: python=... of each commit"
 CODE_SEVERITY = {"fail": 0, "warn": 1}
 # What a change of that severity comes to where it is all that there is to judge.
@@ -134,7 +137,7 @@ def _code_commands(findings: Sequence[RowFinding]) -> tuple[Command, ...]:
 def _timing_commands(findings: Sequence[RowFinding], policy: Policy, confirmed: int) -> tuple[Command, ...]:
     suspects = [f for f in findings if f.suspect or (f.verdict == "regressed" and f.ratio is not None)]
     by_op: dict[str, list[RowFinding]] = {}
-    for finding in sorted(suspects, key=lambda f: (-(f.ratio or 0.0), f.shape_id)):
+    for finding in sorted(suspects, key=_place):
         by_op.setdefault(finding.op_type, []).append(finding)
     again = [
         Command(
@@ -145,6 +148,14 @@ def _timing_commands(findings: Sequence[RowFinding], policy: Policy, confirmed: 
     ]
     worst = next((f for members in by_op.values() for f in members if f.verdict == "regressed"), None)
     return (*again, *([_profiling(worst)] if worst is not None else ()))
+
+
+def _place(finding: RowFinding) -> tuple[int, float, str, str]:
+    """By result and then by how much slower, as in the texts: what is confirmed, what the screen named, what only looks
+    slower beyond its noise."""
+    named = not SCREENED.isdisjoint(finding.reasons)
+    ratio = finding.ratio if finding.ratio is not None and math.isfinite(finding.ratio) else 0.0
+    return 0 if finding.verdict == "regressed" else 1 if named else 2, -ratio, finding.shape_id, finding.provider
 
 
 def _then(op: str, members: Sequence[RowFinding]) -> str:

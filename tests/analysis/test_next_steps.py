@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
-from gate.model.decision import Decision
+from gate.analysis import phrases
+from gate.model.decision import Decision, RowFinding
 from gate.model.outcome import Outcome, Results
+from gate.model.policy import Policy
+from gate.render import rows
 from tests.analysis import build
 
 LEDGER = build.ledger(8)
@@ -86,3 +91,23 @@ def test_a_head_whose_rows_all_fail_is_no_other_environment() -> None:
     assert decision.counts["newly_failed"] == 8 and decision.environment.differences == ()
     other = build.run(LEDGER, seed=2, timing_method="eager_event")
     assert build.decide(LEDGER, base, other).environment.differences == ("timing_method",)
+
+
+def finding(number: int, verdict: Any, reason: str, ratio: float) -> RowFinding:
+    """A row of one op that is worth another measurement."""
+    return RowFinding(
+        shape_id=f"sha1:{number:04}", provider="flydsl", verdict=verdict, reasons=(reason,), op_type="rmsnorm",
+        model="m", stage="decode", dtype="bf16", args={}, ratio=ratio, suspect=verdict == "inconclusive",
+    )  # fmt: skip
+
+
+def test_the_worst_rows_to_measure_again_are_those_of_the_worst_result_however_large_the_others_ratios() -> None:
+    slower = [finding(n, "regressed", "slower", 1.05 + n / 1000) for n in range(12)]
+    named = [finding(100 + n, "inconclusive", "awaits_confirmation", 1.2 + n / 1000) for n in range(6)]
+    noisy = [finding(200 + n, "inconclusive", "above_noise", 1.5 + n / 1000) for n in range(30)]
+    again, profiled = phrases.commands([*noisy, *named, *slower], Policy(), confirmed=0)
+    assert again.what.startswith("measure the worst 20 rows of rmsnorm again")
+    asked = re.findall(r"--shape (\S+)", again.line)
+    wanted = [*rows.ordered(slower), *rows.ordered(named), *rows.ordered(noisy)[:2]]
+    assert asked == [row.shape_id for row in wanted]
+    assert asked[0] == rows.ordered([*noisy, *slower])[0].shape_id and asked[0] in profiled.line
