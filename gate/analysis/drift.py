@@ -74,6 +74,8 @@ def drift(
     pairs = {cell.shape.shape_id: pair for cell in found if (pair := _pair(cell)) is not None}
     if not pairs:
         return replace(blank, why=_why_none(found))
+    if own := _own_session([cell for cell in found if cell.shape.shape_id in pairs]):
+        return replace(blank, n=len(pairs), why=own)
     every = replace(
         policy,
         controls=replace(policy.controls, moved=0.0),
@@ -108,6 +110,20 @@ def _why_none(cells: list[Cell]) -> str:
     if both:
         return f"{counted(both, 'row was', 'rows were')} measured in both, none in the same way on the same kind of GPU"
     return "no row was measured in both"
+
+
+def _own_session(cells: list[Cell]) -> str:
+    """Why rows that were all measured in the session of the release tell of no drift; empty for any other session."""
+    ids = set()
+    for cell in cells:
+        was, now = cell.base_arm.outcome, cell.head_arm.outcome
+        if was is None or now is None or was.session_id is None or was.session_id != now.session_id:
+            return ""
+        ids.add(now.session_id)
+    named = f"session {next(iter(ids))}" if len(ids) == 1 else counted(len(ids), "session")
+    if all(cell.base_arm.time_us == cell.head_arm.time_us for cell in cells):
+        return f"these are the release's own results, of {named}: there is nothing to compare; give a later run's"
+    return f"measured in the release's own {named}, so no time lies between them: gate judge compares such rows"
 
 
 def _floor(cell: Cell, policy: Policy) -> Floor | None:

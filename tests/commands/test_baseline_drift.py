@@ -75,6 +75,16 @@ def test_what_cannot_be_compared_is_no_verdict_and_never_green(desk: Desk, field
     assert code == 2 and words in error
 
 
+def test_the_results_that_were_pinned_are_told_to_be_those_and_are_no_verdict(desk: Desk) -> None:
+    assert pin(desk)[0] == 0
+    code, error = drift(desk, desk.folder / "run")
+    session = head().outcomes[0].session_id
+    assert code == 2 and error.count("\n") == 1 and "untouched" not in error
+    assert f"these are the release's own results, of session {session}: there is nothing to compare" in error
+    code, error = drift(desk, desk.measured("other", head(9, NEXT)))
+    assert code == 2 and f"measured in the release's own session {session}" in error and "own results" not in error
+
+
 def test_without_a_release_nothing_is_said_to_be_fine(desk: Desk) -> None:
     code, error = drift(desk, later(desk, "later"))
     assert code == 2 and "rmsnorm: no release is pinned for this machine" in error
@@ -141,7 +151,8 @@ def test_only_the_rows_that_were_timed_count_and_their_number_is_shown(desk: Des
 
 def test_a_promotion_without_controls_says_that_it_was_held_against_nothing(desk: Desk) -> None:
     assert pin(desk)[0] == 0
-    base, night = (build.run(LEDGER, seed=seed, candidate_commit=NEXT, rivals={}) for seed in (31, 32))
+    how: dict[str, Any] = {"candidate_commit": NEXT, "rivals": {}, "session_id": "alone"}
+    base, night = (build.run(LEDGER, seed=seed, **how) for seed in (31, 32))
     source = desk.measured("alone", night, base)
     assert desk.judged(source) == 0
     code, error = desk.promote(source, commit=NEXT)
