@@ -91,6 +91,9 @@ def command(
         unheeded.refuse(("attempt", "workflow"), beside="a call without --run")
         target = named_target(door, number=number, sha=sha)
     decision = decision_for(asked, source, target.run)
+    # With --run the commit is that of the run, which the artifact's header was held against.
+    if run_id is None and decision is not None and (why := publish_texts.of_other_commit(decision, target.sha)):
+        judged.warn((Problem(what=why, file="", fix="check that this is the commit that was judged"),))
     code = post(door, target, decision, asked)
     if decision is not None and not dry_run:
         local_sinks(decision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from gate import render
@@ -16,6 +17,7 @@ from gate.publish.values import COMMENT_LIMIT, RANK_OF_STATE, RANKS, SHA, Messag
 from gate.render import page, words
 from gate.render.escape import escape, visible
 
+COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 NOTHING = "no kernel changed"
 PENDING = "measuring"
 
@@ -38,6 +40,16 @@ def unless_finished(decision: Decision, run: Run) -> Decision:
         return decision
     why = f"the run that measured ended: {run.conclusion or 'not yet'}"
     return withheld(decision, "run_unfinished", problems=[why], next_step="see the run's log, then run it again")
+
+
+def of_other_commit(decision: Decision, sha: str) -> str:
+    """What to say where head is of other commits than `sha`; empty where it is not, or the rows name no commit."""
+    named = [one.strip() for one in decision.environment.head.get("candidate_commit", "").split(",")]
+    commits = [one for one in named if COMMIT.fullmatch(one)]
+    if not commits or any(sha.startswith(one.removesuffix("-dirty")) for one in commits):
+        return ""
+    told = ", ".join(one[:12] for one in commits)
+    return f"the decision is of commit {told}, and --sha says {sha[:12]}: what is sent is of {sha[:12]} all the same"
 
 
 def is_quiet(decision: Decision) -> bool:

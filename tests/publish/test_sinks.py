@@ -64,6 +64,35 @@ def test_a_dry_run_without_a_token_reads_nothing(
     assert [path for path, _ in printed(capsys.readouterr().out)] == ["/issues/7/comments", f"/statuses/{SHA}"]
 
 
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("commit", "warned"),
+    [("b" * 40, True), ("b" * 7, True), (f"{'b' * 40}-dirty", True), (SHA, False), (f"{SHA[:9]}-dirty", False),
+     (f"{'b' * 40}, {SHA}", False), ("flydsl 0.5.0", False), (None, False)],
+)  # fmt: skip
+def test_a_decision_of_another_commit_than_named_is_told_in_one_line(
+    github: FakeGitHub, tmp_path: Path, capsys: pytest.CaptureFixture[str], commit: str | None, warned: bool, dry: bool
+) -> None:
+    found = blocked()
+    head = {**found.environment.head, **({} if commit is None else {"candidate_commit": commit})}
+    stack = msgspec.structs.replace(found.environment, head=head)
+    store.write_json(tmp_path / judged.DECISION_FILE, msgspec.structs.replace(found, environment=stack))
+    argv = ["publish", "--from", str(tmp_path), "--pr", str(PULL), "--sha", SHA]
+    assert run([*argv, *(["--dry-run"] if dry else [])]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "the decision is of commit" in line]
+    assert len(told) == warned
+    assert not warned or ("commit bbbbbbb" in told[0] and f"--sha says {SHA[:12]}" in told[0])
+
+
+def test_what_a_run_itself_measured_is_not_held_against_its_rows(
+    github: FakeGitHub, publish: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = blocked()
+    stack = msgspec.structs.replace(found.environment, head={"candidate_commit": "b" * 40})
+    assert publish(msgspec.structs.replace(found, environment=stack)) == 0
+    assert "the decision is of commit" not in capsys.readouterr().err
+
+
 def test_a_person_publishes_to_a_pull_request_whose_head_was_judged(github: FakeGitHub, tmp_path: Path) -> None:
     store.write_json(tmp_path / judged.DECISION_FILE, blocked())
     assert run(["publish", "--from", str(tmp_path), "--pr", str(PULL), "--sha", SHA]) == 0
