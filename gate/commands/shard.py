@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gate import store
-from gate.commands import judged, timed_options
+from gate.commands import judged, shard_costs, timed_options
 from gate.commands.run import Limits, default_ledgers
 from gate.commands.shard_plan import MOST_RUNNERS, PLAN_FILE, ShardPlan
 from gate.model.text import counted
@@ -49,22 +49,17 @@ def plan(runners: int, costs: tuple[Path, ...], no_base: bool, out: Path, matrix
     root = given.pop("ledgers") or default_ledgers()
     limits = Limits(ops=given.pop("ops"), shapes=given.pop("shapes"))
     work = read_work(root, limits, {**timed_options.DEFAULTS, **given}, base=None if no_base else "")
-    made = plan_for(work, runners, costs)
+    known = shard_costs.known(work.jobs, costs)
+    made = plan_for(work, runners, known.costs)
     store.write_json(out, made)
-    tell(made)
+    tell(made, known)
     if matrix:
         click.echo(json.dumps(made.matrix, separators=(",", ":")))
 
 
-def tell(made: ShardPlan) -> None:
-    """The shards and the estimates, on stderr."""
-    total = sum(len(one.shapes) for one in made.shards)
-    how = (
-        f"{made.measured} of {counted(total, 'shape')} at measured cost"
-        if made.measured
-        else "costs by the model alone"
-    )
-    click.echo(f"{counted(total, 'shape')}, {how}", err=True)
+def tell(made: ShardPlan, known: shard_costs.Known) -> None:
+    """What the costs are of, the shards and the estimates, on stderr."""
+    click.echo(known.told(), err=True)
     for one in made.shards:
         click.echo(f"  shard {one.shard}: {counted(len(one.shapes), 'shape')}, about {one.minutes:.1f} min", err=True)
     told = ", ".join(f"{n}: {value:.1f}" for n, value in made.estimates.items())

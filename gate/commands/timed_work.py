@@ -22,6 +22,7 @@ from gate.model.shape import Shape
 from gate.model.text import counted
 from gate.replay.arms import ArmSpec
 from gate.replay.job import Job
+from gate.replay.shards import Costs
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +107,8 @@ def shard_of_work(whole: Work, timed: Mapping[str, Any], *, base: str | None) ->
     return work_of(inputs, timed, base=base, scope=f"{told}; {whole.scope}" if whole.scope else told, plan=plan)
 
 
-def plan_for(whole: Work, runners: int, costs: Sequence[Path] = ()) -> ShardPlan:
-    """The plan that shares this work out."""
+def plan_for(whole: Work, runners: int, costs: Costs | None = None) -> ShardPlan:
+    """The plan that shares this work out, by modelled costs where none are given."""
     names = {op: matrix.candidate_provider for op, matrix in whole.inputs.matrices.items()}
     return shard_plan.make(whole.jobs, runners=runners, ledgers=whole.inputs.hashes, candidates=names, costs=costs)
 

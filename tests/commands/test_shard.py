@@ -144,7 +144,7 @@ def test_measured_costs_balance_the_shards(ran: Path, tmp_path: Path, capsys: py
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert sorted(len(shard["shapes"]) for shard in plan["shards"]) == [1, 7]
     told = capsys.readouterr()
-    assert f"{len(every)} of {len(every)} shapes at measured cost" in told.err
+    assert f"{len(every)} of {len(every)} shapes at measured cost from an unnamed GPU\n" in told.err
     assert json.loads(told.out) == {"include": [{"shard": "1/2", "name": "1-of-2"}, {"shard": "2/2", "name": "2-of-2"}]}
     assert plan["estimates"]["1"] > plan["estimates"]["2"]
 
@@ -172,6 +172,55 @@ def test_wrong_shards_are_one_line(
 def test_everything_a_shard_leaves_is_known_or_valid(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", str(ran / "1"), str(ran / "whole")]) == 0
     assert capsys.readouterr().err == ""
+
+
+def planned(root: Path, out: Path, *costs: Path) -> dict[str, Any]:
+    argv = ["shard", "plan", "--ledgers", str(root), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*argv, *(part for one in costs for part in ("--costs", str(one))), "--out", str(out)]) == 0
+    return dict(json.loads(out.read_text()))
+
+
+def test_a_plan_says_whose_costs_it_goes_by_and_how(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned(ran / "ledgers", tmp_path / "plan.json", ran / "1")
+    (told, *_) = capsys.readouterr().err.splitlines()
+    count = len(json.loads((ran / "1" / "part.json").read_text())["shapes"])
+    assert told.startswith(
+        f"{count} of 8 shapes at measured cost from a simulated GPU; the other {8 - count} by the model"
+    )
+    assert "; wall time " in told and told.endswith(
+        "simulated seconds say nothing of a real run's: for one, name a run on its GPU"
+    )
+    planned(ran / "ledgers", tmp_path / "plan.json")
+    assert capsys.readouterr().err.splitlines()[0] == "8 shapes, costs by the model alone"
+
+
+def test_a_plan_names_the_gpu_that_its_costs_are_of(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = json.loads((ran / "plan.json").read_text())["shards"][0]["shapes"][0]
+    for name, gpu in (("one", "NVIDIA H200"), ("two", "\x1b[1mX")):
+        line = {"shape_id": shape, "spent_s": {"visit": 10.0}, "environments": {"head": {"gpu": gpu}, "base": 5}}
+        store.write_text(
+            tmp_path / name / "journal.jsonl", json.dumps({"fingerprint": 5}) + "\n" + json.dumps(line) + "\n"
+        )
+    planned(ran / "ledgers", tmp_path / "plan.json", tmp_path / "one", tmp_path / "two")
+    (told, *_) = capsys.readouterr().err.splitlines()
+    assert told.startswith("1 of 8 shapes at measured cost from ") and "NVIDIA H200" in told
+    assert "\x1b" not in told and "simulated" not in told
+
+
+def test_costs_of_other_shapes_alone_change_nothing_and_that_is_said(
+    ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = rig.write_ledgers(tmp_path / "ledgers", {"rmsnorm": rig.shapes("rmsnorm", 3, N=128)})
+    capsys.readouterr()
+    made = planned(other, tmp_path / "plan.json", ran / "whole")
+    (told, *_) = capsys.readouterr().err.splitlines()
+    words = "costs by the model alone, as without --costs"
+    assert told == f"3 shapes, 0 of them among the costs from a simulated GPU: {words}"
+    assert made == planned(other, tmp_path / "again.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "5", '{"wall_s": "x"}', '{"wall_s": -1}', "[" * 10**5, '"\\ud800'])
