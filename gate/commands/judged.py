@@ -14,6 +14,7 @@ import msgspec
 
 from gate import store
 from gate.analysis.decide import BLOCKING
+from gate.commands import report_files
 from gate.model.decision import Coverage, Decision, Environment, Geomean, RowFinding
 from gate.model.problem import Exit, Problem, UnusableInput
 from gate.model.reasons import sentence
@@ -60,10 +61,14 @@ def anew(out: Path) -> Iterator[None]:
 
 
 def clear(out: Path) -> None:
-    """Removes an earlier judgement, so that a run that breaks off cannot leave an old verdict standing."""
+    """Removes an earlier judgement and its reports, so that no old verdict stands beside or instead of a new one.
+
+    Raises UnusableInput where a file stays.
+    """
     texts = ("comment.md", "status.json", "step_summary.md", "regression_summary.md")
     for name in (DECISION_FILE, REGRESSIONS_FILE, *texts):
         store.remove_file(out / name)
+    report_files.clear(out)
 
 
 def show(decision: Decision, out: Path, *, as_json: bool = False) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -13,13 +14,12 @@ import msgspec
 from gate import store
 from gate.commands import judge_files
 from gate.commands.judged import DECISION_FILE, without_collector
+from gate.commands.report_files import COVERAGE_FILE, HTML_FILE, PLOTS_FOLDER, SUMMARY_FILE, WEIGHTED_FILE
 from gate.model.decision import Decision
 from gate.model.problem import Problem, UnusableInput
 from gate.model.report import Rollup, Trend
 
 INPUT = click.Path(path_type=Path)
-SUMMARY_FILE, COVERAGE_FILE, WEIGHTED_FILE = "benchmark_summary.md", "coverage_matrix.md", "weighted_summary.md"
-HTML_FILE, PLOTS_FOLDER = "report.html", "plots"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,9 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.option("--from", "source", type=INPUT, required=True, help=f"Folder with {DECISION_FILE}."),
         click.option("--head", type=INPUT, help="Result rows of head, file or folder. Default: those in --from."),
-        click.option("--base", type=INPUT, help="Result rows of base, for the controls row by row."),
+        click.option(
+            "--base", type=INPUT, help="Result rows of base, for the controls row by row. Default: as --head."
+        ),
         click.option("--matrix", type=INPUT, help="baseline_matrix.yaml, or a folder with one per op."),
         click.option("--out", type=INPUT, help="Folder to write to. Default: --from."),
         click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and write nothing."),
@@ -65,12 +67,13 @@ def read_job(
     from gate.analysis.rollup import NOTHING, rollup
 
     decision = read_decision(source / DECISION_FILE)
-    rows = head or _results_in(source)
+    head = head or _results_in(source / "results", source)
+    base = base or _results_in(source / "base_results")
     return Job(
         decision=decision,
         rollup=rollup(
             decision,
-            head=judge_files.read_measured(rows) if rows else NOTHING,
+            head=judge_files.read_measured(head) if head else NOTHING,
             base=judge_files.read_measured(base) if base else NOTHING,
             matrices=judge_files.read_matrices(matrix) if matrix else {},
         ),
@@ -80,9 +83,8 @@ def read_job(
     )
 
 
-def _results_in(source: Path) -> Path | None:
-    """Where `gate run` and `gate replay` leave the rows of head, if they are there."""
-    places = (source / "results", source)
+def _results_in(*places: Path) -> Path | None:
+    """The first of the places where a run leaves the rows of one side that has any."""
     return next((place for place in places if judge_files.found(place, store.RESULTS_FILE) and place.is_dir()), None)
 
 
@@ -132,11 +134,7 @@ def write_weighted(job: Job) -> list[str]:
 
 def write_html(job: Job) -> list[str]:
     """report.html, and every plot as SVG (and PNG if asked). Raises UnusableInput without the plotting library."""
-    try:
-        from gate.render import html, plot_style
-    except ImportError as error:
-        fix = "pip install 'flydsl-gate[report]'"
-        raise UnusableInput(Problem(what=f"the HTML report needs {error.name}", file="", fix=fix)) from None
+    html, plot_style = _drawing(job.out)
     drawn = html.pictures(job.decision, job.rollup, job.history)
     store.write_text(job.out / HTML_FILE, html.page(job.decision, job.rollup, drawn))
     written = [HTML_FILE]
@@ -146,22 +144,40 @@ def write_html(job: Job) -> list[str]:
             written.append(f"{PLOTS_FOLDER}/{plot.name}.svg")
             if job.png:
                 store.write_bytes(job.out / PLOTS_FOLDER / f"{plot.name}.png", plot_style.png(plot))
+                written.append(f"{PLOTS_FOLDER}/{plot.name}.png")
     return written
+
+
+def _drawing(out: Path, *, written: Sequence[str] = ()) -> tuple[ModuleType, ModuleType]:
+    """What makes the page and its plots. Raises UnusableInput, which tells what is `written`, without the library."""
+    try:
+        from gate.render import html, plot_style
+    except ImportError as error:
+        before = f"written: {', '.join(written)}; " if written else ""
+        what = f"{before}not written: {HTML_FILE} and {PLOTS_FOLDER}/, which need {error.name}"
+        fix = "pip install 'flydsl-gate[report]'"
+        raise UnusableInput(Problem(what=what, file=str(out), fix=fix)) from None
+    return html, plot_style
 
 
 def write_all(job: Job) -> list[str]:
     """Every report; the coverage matrix only where there are result rows."""
     coverage = write_coverage(job) if job.rollup.covers else []
-    return [*write_summary(job), *coverage, *write_weighted(job), *write_html(job)]
+    texts = [*write_summary(job), *coverage, *write_weighted(job)]
+    _drawing(job.out, written=texts)
+    return [*texts, *write_html(job)]
 
 
 def _run(write: Callable[[Job], list[str]], *, as_json: bool, **inputs: Any) -> int:
     with without_collector():
-        job = read_job(**inputs)
         if as_json:
-            click.echo(store.encode(job.rollup))
+            click.echo(store.encode(read_job(**inputs).rollup))
             return 0
-        with store.output_lock(job.out):
+        # A folder without a decision gets no lock either.
+        store.read_start(inputs["source"] / DECISION_FILE)
+        with store.output_lock(inputs["out"] or inputs["source"]):
+            # Read under the lock: a run that replaces the decision must not find a report of it afterwards.
+            job = read_job(**inputs)
             written = write(job)
     click.echo(f"written to {job.out}: {', '.join(written)}")
     return 0

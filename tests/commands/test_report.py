@@ -68,18 +68,31 @@ def test_the_page_and_its_plots(folder: Path) -> None:
     assert (folder / "coverage_matrix.md").exists() and (folder / "weighted_summary.md").exists()
 
 
-def test_without_the_plotting_library_one_line_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def undrawable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter without matplotlib."""
     for name in [name for name in sys.modules if name.startswith(("gate.render.plot", "gate.render.html"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("gate.render.html", raising=False)
     monkeypatch.delattr("gate.render.plot_style", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert run(["report", "html", "--from", str(folder)]) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert "matplotlib" in told[0] and "flydsl-gate[report]" in told[0]
+
+
+@pytest.mark.usefixtures("undrawable")
+@pytest.mark.parametrize(
+    ("verb", "written"),
+    [("html", ""), ("all", "written: benchmark_summary.md, coverage_matrix.md, weighted_summary.md; ")],
+)
+def test_without_the_plotting_library_one_line_says_what_is_written_and_what_to_install(
+    folder: Path, capsys: pytest.CaptureFixture[str], verb: str, written: str
+) -> None:
+    assert run(["report", verb, "--from", str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    rest = "not written: report.html and plots/, which need matplotlib; pip install 'flydsl-gate[report]'"
+    assert line == f"gate: {folder}: {written}{rest}"
+    made = [name for name in ("benchmark_summary.md", "coverage_matrix.md", "weighted_summary.md") if name in written]
+    assert all((folder / name).exists() for name in made)
+    assert not (folder / "report.html").exists() and not (folder / "plots").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"gate": "pass"}', "[" * 100_000])
