@@ -12,7 +12,7 @@ from gate import store
 from gate.commands.replay_inputs import Inputs, by_op
 from gate.model.outcome import Outcome, Status
 from gate.model.problem import Exit, Problem, UnusableInput
-from gate.model.text import counted
+from gate.model.text import counted, one_line
 from gate.replay.environment import machine as read_machine
 from gate.replay.job import Job
 from gate.replay.journal import merged
@@ -20,6 +20,10 @@ from gate.replay.journal_lines import JOURNAL, read_lines
 from gate.replay.machine import Session
 from gate.replay.rows import both_sides, build_rows
 from gate.replay.samples import encode_samples, sample_rows
+
+# Statuses of rows that were tried and did not come out well.
+TRIED = frozenset({"failed", "incorrect", "oom", "unsupported"})
+LONGEST_REASON = 200
 
 
 def collect(
@@ -112,7 +116,8 @@ def conclude(
     missing = sorted({job.case.shape_id for job in jobs} - done) if session.stopped is None else []
     store.write_json(out / "manifest.json", manifest(session, header, counts=counts, missing=missing, wanted=len(jobs)))
     for side, found in counts.items():
-        click.echo(f"{side}: " + ", ".join(f"{n} {status}" for status, n in found.items()), err=True)
+        told = ", ".join(f"{n} {status}" for status, n in found.items())
+        click.echo(f"{side}: {told}{_first_reason(rows[side])}", err=True)
     if session.wall_s > 0 and jobs:
         whole_s = session.wall_s * max(len(session.machines), 1)
         held, alone, timed = (seconds / whole_s for seconds in session.busy_s)
@@ -124,6 +129,17 @@ def conclude(
         what = f"{counted(len(missing), 'shape was', 'shapes were')} not measured" if missing else "no row is ok"
         raise UnusableInput(Problem(what=what, file=str(out), fix=f"see {_reasons(counts)} in the rows and OUT/logs"))
     return Exit.PASS
+
+
+def _first_reason(rows: list[Outcome]) -> str:
+    """The reason of the first row that was tried and is not ok, and how many other ones there are; empty for none."""
+    bad = [row for row in rows if row.benchmark_status in TRIED]
+    found = list(dict.fromkeys(why for row in bad if (why := row.correctness_error or row.skip_reason)))
+    if not found:
+        return ""
+    line = one_line(" ".join(found[0].split()))
+    first = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..."
+    return f"; {first}" + (f" (and {counted(len(found) - 1, 'other reason')})" if found[1:] else "")
 
 
 def _reasons(counts: dict[str, dict[Status, int]]) -> str:

@@ -199,3 +199,18 @@ def test_workers_do_not_outlive_their_coordinator(tmp_path: Path) -> None:
     process.communicate()
     rig.wait_for(lambda: not any(Path(f"/proc/{pid}").exists() and rig.is_worker(pid) for pid in workers))
     assert (tmp_path / "out" / "journal.jsonl").exists()
+
+
+def test_a_mistyped_entrypoint_is_told_where_its_rows_are_counted(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(3), candidate="goood", rival=None)
+    code, stderr = rig.run(tmp_path)
+    whys = {row.skip_reason for row in rig.by_provider(rig.rows(tmp_path), "flydsl")}
+    (counts,) = [line for line in stderr.splitlines() if line.startswith("head: ")]
+    assert code == 2 and len(whys) == 1 and "goood" in min(map(str, whys))
+    assert counts.startswith("head: 3 not_configured, 3 unsupported; ") and counts.endswith(f"; {whys.pop()}")
+
+
+def test_the_other_reasons_are_counted_beside_the_first(tmp_path: Path) -> None:
+    rig.write_inputs(tmp_path, ledger=rig.shapes(1), candidate="goood", rival="rivall")
+    (counts,) = [line for line in rig.run(tmp_path)[1].splitlines() if line.startswith("head: ")]
+    assert "goood" in counts and "rivall" not in counts and counts.endswith(" (and 1 other reason)")
