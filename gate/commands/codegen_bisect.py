@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gate.codegen.diff import compare
 from gate.codegen.keys import CompileCase
 from gate.commands.codegen_attribute import cases_of
 from gate.commands.codegen_inputs import FOLDER, Kernels, cache_home, compiled, kernels_of, limit_options, thresholds
+from gate.commands.compile_keys import matching, none_such
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenRecord
 from gate.model.policy import CodegenPolicy
 from gate.model.problem import Problem, UnusableInput, WrongUsage
@@ -30,7 +32,12 @@ SHOWN = 4
 @click.option("--wheels", "span", required=True, help="A..B: every version of the index between; or A,B,C.")
 @click.option("--flydsl-checkout", type=FOLDER, help="FlyDSL's kernels. Default: this package's own.")
 @click.option("--op", "ops", multiple=True, help="An op; may be repeated. Default: all (slow).")
-@click.option("--key", "keys", multiple=True, help="Only compile keys that contain this; may be repeated.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="Only compile keys with these whole fields, such as N=4; N=4* is what begins so; may be repeated.",
+)
 @click.option(
     "--look-at",
     type=click.Choice(LOOK),
@@ -55,7 +62,7 @@ def command(
     A release may be cut from an older branch than the development wheels before it: stay within one line of them.
     """
     kernels = kernels_of(None, flydsl_checkout)
-    cases = [case for case in cases_of(kernels, ops) if not keys or any(key in case.compile_key for key in keys)]
+    cases = asked_for(cases_of(kernels, ops), keys)
     if not cases:
         raise WrongUsage(Problem(what="no case is asked for", file="", fix="see the compile keys of a recorded folder"))
     try:
@@ -70,6 +77,16 @@ def command(
         click.echo(store.encode(found).decode("utf-8"))
     else:
         tell(found, cases, total=len(versions))
+
+
+def asked_for(cases: list[CompileCase], parts: Sequence[str]) -> list[CompileCase]:
+    """The cases whose keys a part names; all of them without parts. Raises WrongUsage for a part that names none."""
+    keys = [case.compile_key for case in cases]
+    wanted = {part: matching(part, keys) for part in parts}
+    if missed := [part for part, found in wanted.items() if not found]:
+        raise WrongUsage(none_such(missed[0], keys))
+    named = {key for found in wanted.values() for key in found}
+    return [case for case in cases if not parts or case.compile_key in named]
 
 
 class Asked:

@@ -20,6 +20,7 @@ from gate.codegen.toolchains import CANARIES
 from gate.commands import unheeded
 from gate.commands.codegen_inputs import COMPILED, FILE, FOLDER, cache_home, codegen_policy, read_records, thresholds
 from gate.commands.codegen_sides import USUAL_ARCH
+from gate.commands.compile_keys import MOST_NEAR, matching, none_such
 from gate.commands.printed import STORED
 from gate.model.codegen import CODEGEN_DISCLAIMER, CodegenChange, CodegenRecord
 from gate.model.problem import Problem, WrongUsage
@@ -62,7 +63,7 @@ def command(
     pages: Path | None,
     policy: Path | None,
 ) -> None:
-    """Show one kernel: KEY is a compile key, or a part of one that names it alone.
+    """Show one kernel: KEY is a compile key, or whole fields of one (such as N=4096) that name it alone.
 
     The hot loop is read from the assembly that 'gate run' keeps beside its results, or from the user's cache. A stored
     baseline holds numbers only: for its loop 'gate codegen record' with that flydsl once on this machine.
@@ -97,10 +98,12 @@ def chosen(key: str, records: Mapping[str, CodegenRecord]) -> str:
     """The one compile key that is meant. Raises WrongUsage with the candidates."""
     if key in records:
         return key
-    near = sorted(name for name in records if key in name)
-    if len(near) == 1:
-        return near[0]
-    what = f"{key} names {len(near)} kernels: {', '.join(near[:8])}" if near else f"no compile key contains {key}"
+    meant = matching(key, records)
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
+        raise WrongUsage(none_such(key, records))
+    what = f"{key} names {len(meant)} kernels: {', '.join(meant[:MOST_NEAR])}"
     raise WrongUsage(Problem(what=what, file="", fix="give more of the compile key"))
 
 

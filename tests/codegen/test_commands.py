@@ -11,7 +11,11 @@ import pytest
 from gate import store
 from gate.cli import run
 from gate.codegen.diff import compare
+from gate.commands.codegen_attribute import cases_of
+from gate.commands.codegen_bisect import asked_for
+from gate.commands.codegen_inputs import kernels_of
 from gate.commands.codegen_show import view_of
+from gate.commands.compile_keys import matching
 from gate.model.codegen import CodegenRecord, CodegenThresholds
 from tests.codegen.records import TOOLCHAIN, broken, folder, ledger, record
 
@@ -146,6 +150,51 @@ def test_show_needs_one_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     again = "gate codegen record --wheel 0.4.0 --op softmax --out records brings it"
     assert "softmax/bf16/x=1" in text and f"head: no assembly here; {again}" in text
+
+
+def test_a_part_of_a_compile_key_names_whole_fields_unless_a_star_says_otherwise() -> None:
+    keys = [
+        "rmsnorm/bf16/N=4",
+        "rmsnorm/bf16/N=4096",
+        "rmsnorm/bf16/N=4097,vec=8",
+        "gemm/bf16/K=4,N=4",
+        "moe_gemm/f32/BN=4",
+    ]
+    for part, found in (
+        ("N=4", ["gemm/bf16/K=4,N=4", "rmsnorm/bf16/N=4"]),
+        ("rmsnorm/bf16/N=4", ["rmsnorm/bf16/N=4"]),
+        ("gemm", ["gemm/bf16/K=4,N=4"]),
+        ("N=409*", ["rmsnorm/bf16/N=4096", "rmsnorm/bf16/N=4097,vec=8"]),
+        ("N=*,vec=8", ["rmsnorm/bf16/N=4097,vec=8"]),
+        ("rmsnorm/bf16/", keys[:3]),
+        ("N=40", []),
+        ("N=.", []),
+        ("", []),
+    ):
+        assert matching(part, keys) == found, part
+
+
+@pytest.mark.parametrize("verb", ["show", "bisect"])
+def test_a_value_that_only_begins_others_is_refused_with_those(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    made = msgspec.structs.replace(record("rmsnorm"), compile_key="rmsnorm/bf16/N=4096")
+    argv = {
+        "show": ["show", "N=40", "--head", folder(tmp_path / "head", made)],
+        "bisect": ["bisect", "--wheels", "0.4.0,0.4.1", "--op", "rmsnorm", "--key", "N=40"],
+    }[verb]
+    assert run(["codegen", *argv]) == 64
+    error = capsys.readouterr().err
+    assert "no compile key has N=40 as whole fields; it is part of rmsnorm/bf16/N=4096" in error
+    assert "write N=40* for all that begin so" in error and error.count("\n") == 1
+
+
+def test_each_key_of_a_bisection_takes_its_value_alone() -> None:
+    cases = cases_of(kernels_of(None, None), ("rmsnorm",))
+    (one,) = asked_for(cases, ["N=4097"])
+    assert one.compile_key == "rmsnorm/bf16/N=4097" and asked_for(cases, []) == cases
+    some = [case.compile_key for case in asked_for(cases, ["N=409*"])]
+    assert {"rmsnorm/bf16/N=4096", "rmsnorm/bf16/N=4097"} <= set(some)
 
 
 def test_the_command_that_brings_the_assembly_is_of_the_records_target_and_quoted() -> None:
