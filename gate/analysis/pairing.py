@@ -82,6 +82,8 @@ def _head_ok(base: Arm, head: Arm, environment: EnvironmentPolicy) -> Settled | 
 
 def mismatch(old: AnyOutcome, new: AnyOutcome, environment: EnvironmentPolicy) -> tuple[str, str] | None:
     """The reason code and detail of why two rows of one provider cannot be compared, whatever their times."""
+    if old.control or new.control:
+        return "shared_arm", "judge the candidate that the run measured on both sides, or measure this one as candidate"
     codegen = new.timing_method == "codegen"
     if codegen is not (old.timing_method == "codegen"):
         return "mixed_kinds", "one side was timed and the other holds machine code only"

@@ -34,6 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     `*_us` are microseconds. `median_us` is the primary, kernel-only time; `blocks_us` holds the blocks in order,
     each a list of this arm's visits; block i of base pairs with block i of head when `session_id` is the same.
     `block_process` numbers the process pair that measured each block (all one process if null).
+    `control`: base and head share the arm that was measured, so the row tells nothing of what differs between them.
     `timing_method` codegen means that machine code was compared and no time was taken.
     `floor_us` is what an empty kernel takes in the same graph; below 1.2 times that a row is `dispatch_bound`, and
     `device_us`, the profiler's device time of one call, says more.
@@ -70,6 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     blocks_us: tuple[tuple[float, ...], ...] | None = None
     block_process: tuple[int, ...] | None = None
+    control: bool | None = None
 
     includes_allocation: bool | None = None
     includes_layout_conversion: bool | None = None
@@ -133,6 +135,7 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     session_id: str | None = None
     blocks_us: tuple[tuple[float, ...], ...] | None = None
     block_process: tuple[int, ...] | None = None
+    control: bool | None = None
     includes_layout_conversion: bool | None = None
     correctness_error: str | None = None
     skip_reason: str | None = None

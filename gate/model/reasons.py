@@ -19,6 +19,7 @@ SENTENCES: dict[str, str] = {
     "method_mismatch": "base and head were timed by different methods",
     "cache_mismatch": "base and head were timed with the cache in different states",
     "unit_mismatch": "base and head are not in the same unit",
+    "shared_arm": "the row was measured as a baseline, in an arm that base and head share",
     "environment_mismatch": "base and head ran on different GPUs or stacks",
     "stale_baseline": "the stored baseline is too old for this stack",
     "no_baseline": "there is nothing to compare with in the base",

@@ -159,6 +159,7 @@ def _timed(
         "loops_per_measure": 1 if legacy else plan["launches"],
         "blocks_us": tuple(tuple(block) for block in visits),
         "block_process": tuple(arm["processes"]),
+        "control": True if session["both"] and control else None,
         "effective_gbps": arm["bytes_moved"] / median / 1e3 if arm["bytes_moved"] else None,
         "effective_tflops": arm["flops"] / median / 1e6 if arm["flops"] else None,
         "floor_us": floor_us,

@@ -46,6 +46,7 @@ MISMATCHES: list[tuple[dict[str, Any], str]] = [
     ({"gpu": None}, "environment_mismatch"),
     ({"driver_version": "6.15"}, "environment_mismatch"),
     ({"correct": None}, "not_verified"),
+    ({"control": True}, "shared_arm"),
     ({"median_us": 0.022, "blocks_us": None}, "unit_mismatch"),
     ({"median_us": 0.022}, "unit_mismatch"),
     ({"median_us": 22.0, "p10_us": 0.021, "p90_us": 0.023}, "unit_mismatch"),

@@ -55,6 +55,17 @@ def test_the_rows_alone_give_the_same_decision(slow: Path, ledgers: Path, tmp_pa
     assert (tmp_path / "decision.json").read_bytes() == (slow / "decision.json").read_bytes()
 
 
+def test_the_times_of_an_arm_that_both_sides_share_judge_no_candidate(
+    slow: Path, ledgers: Path, tmp_path: Path
+) -> None:
+    argv = ["judge", "--ledger", str(ledgers), "--matrix", str(ledgers), "--out", str(tmp_path)]
+    argv += ["--base", str(slow / "base_results"), "--head", str(slow / "results"), "--op-from", f"{rig.KERNELS}:OP"]
+    assert run([*argv, "--candidate", "triton"]) == 2
+    found = decision_in(tmp_path)
+    assert found["gate"] == "no_verdict"
+    assert {(row["verdict"], *row["reasons"]) for row in found["rows"]} == {("not_comparable", "shared_arm")}
+
+
 def test_a_list_of_shapes_is_read_from_a_file(ledgers: Path, tmp_path: Path) -> None:
     wanted = [row["shape_id"] for row in store_rows(ledgers / "rmsnorm")][:2]
     (tmp_path / "shapes_to_run.txt").write_text("".join(f"{one}\n" for one in wanted))

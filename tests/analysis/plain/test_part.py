@@ -45,6 +45,7 @@ CHANGES: dict[str, list[Any]] = {
     "baseline_commit": ["other"],
     "session_id": ["two", None],
     "stable": [True, False],
+    "control": [True, False],
     "dispatch_bound": [True, False],
     "p10_us": [None, 0.0, 1e-3, 2.0],
     "p90_us": [None, 1e9, 5.0],
