@@ -12,6 +12,7 @@ from gate.ledgers import facts, freeze, matrices, recipe, scan, serving
 from gate.model.ledger import LedgerLock, LockedFile
 from gate.model.problem import Problem, UnusableInput
 from gate.model.shape import Shape
+from gate.resources import frozen_ledgers_dir
 from gate.store import (
     CODEGEN_FILE,
     LEDGER_FILE,
@@ -37,8 +38,16 @@ def op_folders(given: Path) -> list[Path]:
         return [given]
     inside = sorted(path for path in given.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not inside:
-        raise UnusableInput(Problem(what="no ledger in it", file=str(given), fix=_NO_LEDGER))
+        raise UnusableInput(Problem(what="no ledger in it", file=str(given), fix=_instead_of(given)))
     return inside
+
+
+def _instead_of(given: Path) -> str:
+    """What to give where there is no ledger: for the bare name of a frozen op, how that one is named."""
+    folder = frozen_ledgers_dir() / given.name
+    if given.name and str(given) == given.name and (folder / LEDGER_FILE).is_file():
+        return f"{given} is a frozen op: 'gate ledger show --op {given}' shows it, and its folder is {folder}"
+    return _NO_LEDGER
 
 
 def ledger_paths(given: Path) -> list[Path]:

@@ -140,6 +140,20 @@ def test_a_folder_without_ledgers_is_one_line(tmp_path, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("verb", ["show", "check"])
+def test_the_bare_name_of_a_frozen_op_is_told_how_to_be_named(tmp_path, capsys, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    for name, words in (
+        ("rmsnorm", "'gate ledger show --op rmsnorm' shows it, and its folder is "),
+        ("rmsnrom", "give a ledger file, an op's folder, or a folder that holds such folders"),
+        ("./x/rmsnorm", "give a ledger file"),
+    ):
+        assert cli.run(["ledger", verb, name]) == 2
+        error = capsys.readouterr().err
+        assert "no ledger in it" in error and words in error and error.count("\n") == 1
+    assert cli.run(["ledger", "show", "--op", "rmsnorm", "--limit", "0"]) == 0
+
+
 def test_an_older_importer_or_another_fact_file_is_found(folder, capsys):
     path = folder / "softmax" / LOCK_FILE
     lock = json.loads(path.read_bytes())
