@@ -52,9 +52,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         of = f"from {', '.join(self.machines)}"
         if not measured:
             return f"{shapes}, 0 of them among the costs {of}: costs by the model alone, as without --costs"
-        parts = [f"{measured} of {shapes} at measured cost {of}"]
+        parts = [f"{measured:,} of {shapes} at measured cost {of}"]
         if self.scale is not None:
-            parts.append(f"the other {total - measured} by the model times {self.scale:.2g}")
+            parts.append(f"the other {total - measured:,} by the model times {self.scale:.2g}")
         if self.own_wall:
             parts.append(f"wall time {self.costs.wall_share:.2g} of the summed seconds, as there")
         if SIMULATED in self.machines:
