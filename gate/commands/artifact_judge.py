@@ -229,8 +229,4 @@ def told_before(out: Path) -> int:
 
 def read_decision(folder: Path) -> Decision:
     """The decision in `folder`. Raises UnusableInput if there is none, or it is not one."""
-    path = folder / judged.DECISION_FILE
-    try:
-        return msgspec.json.decode(store.read_bytes(path), type=Decision)
-    except msgspec.DecodeError as error:
-        raise UnusableInput(Problem(what=f"not a decision: {error}", file=str(path), fix="judge again")) from None
+    return store.read_record(folder / judged.DECISION_FILE, Decision, what="a decision", fix="judge again")

@@ -176,10 +176,7 @@ def read_decision(folder: Path) -> tuple[Decision, str]:
     if not path.is_file():
         raise UnusableInput(Problem(what="no decision", file=str(path), fix="judge the results first"))
     data = store.read_bytes(path)
-    try:
-        return msgspec.json.decode(data, type=Decision), sha256(data)
-    except msgspec.DecodeError as error:
-        raise UnusableInput(Problem(what=f"not a decision: {error}", file=str(path), fix="judge again")) from None
+    return store.decode_record(data, Decision, file=path, what="a decision", fix="judge again"), sha256(data)
 
 
 def read_results(source: Path) -> Results:
@@ -222,6 +219,12 @@ def offers(
         )
         for name, of_op in sorted(rows.items())
     ]
+
+
+def nothing_of(op: Op) -> Offer:
+    """What a run without a row of the op offers."""
+    candidate = op.matrix.candidate_provider
+    return Offer(op_type=op.matrix.op_type, shapes=op.shapes, candidate=candidate, rows=(), commit="")
 
 
 def _in_order(rows: Iterable[Outcome], shapes: Iterable[Shape]) -> tuple[Outcome, ...]:

@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from gate import bulk, store
 from gate.analysis.judge import Inputs
 from gate.analysis.plain import columns
@@ -160,11 +158,8 @@ def read_profiles(path: Path) -> dict[tuple[str, str], Diagnosis]:
     """
     profiles: dict[tuple[str, str], Diagnosis] = {}
     for file in [path] if path.is_file() else sorted(path.rglob(DIAGNOSIS_FILE)):
-        try:
-            one = msgspec.json.decode(store.read_document(file), type=Diagnosis)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            fix = "make it again with gate profile"
-            raise UnusableInput(Problem(what=f"not a diagnosis: {error}", file=str(file), fix=fix)) from None
+        fix = "make it again with gate profile"
+        one = store.read_record(file, Diagnosis, what="a diagnosis", fix=fix, most=store.DOCUMENT_BYTES)
         if (one.shape_id, one.provider) in profiles:
             what = f"a second diagnosis of {one.shape_id} of {one.provider}"
             raise UnusableInput(Problem(what=what, file=str(file), fix="keep the one of head"))

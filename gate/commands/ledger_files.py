@@ -15,13 +15,14 @@ from gate.model.shape import Shape
 from gate.resources import frozen_ledgers_dir
 from gate.store import (
     CODEGEN_FILE,
+    DOCUMENT_BYTES,
     LEDGER_FILE,
     MATRIX_FILE,
     RESULTS_FILE,
     byte_lines,
     read_bytes,
     read_codegen,
-    read_document,
+    read_record,
     read_results,
     stream_lines,
     write_json,
@@ -117,9 +118,8 @@ def lock_problems(folder: Path, *, sources: bool = True) -> list[Problem]:
 def _against_lock(folder: Path, *, sources: bool) -> list[Problem]:
     path = folder / freeze.LOCK_FILE
     try:
-        lock = msgspec.json.decode(read_document(path), type=LedgerLock)
-    except msgspec.DecodeError as error:
-        return [Problem(what=f"not a ledger lock: {error}", file=str(path), fix="'gate ledger freeze' writes it")]
+        fix = "'gate ledger freeze' writes it"
+        lock = read_record(path, LedgerLock, what="a ledger lock", fix=fix, most=DOCUMENT_BYTES)
     except UnusableInput as error:
         if path.exists():
             return list(error.problems)

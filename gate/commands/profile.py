@@ -193,11 +193,7 @@ def of_traces(options: Mapping[str, Any]) -> int:
 def of_decision(options: Mapping[str, Any]) -> int:
     """Profiles what the trigger rule names, and writes for every row whether and why (profile_choices.jsonl)."""
     path = options["decision"] / "decision.json"
-    try:
-        decision = msgspec.json.decode(store.read_document(path), type=Decision)
-    except msgspec.DecodeError as error:
-        what = f"not a decision: {str(error)[:120]}"
-        raise UnusableInput(Problem(what=what, file=str(path), fix="judge again")) from None
+    decision = store.read_record(path, Decision, what="a decision", fix="judge again", most=store.DOCUMENT_BYTES)
     chosen = trigger.choices(decision, most=options["limit"])
     with store.output_lock(options["out"]):
         done = [_choice(choice, options) if choice.profile else choice for choice in chosen]

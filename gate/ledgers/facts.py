@@ -62,7 +62,7 @@ def read_models(data: bytes, *, file: str) -> dict[str, Model]:
     """The models by name, in the file's order. Raises UnusableInput for a fault or a name that stands twice."""
     try:
         models = msgspec.toml.decode(data, type=_Models).model
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableInput(Problem(what=f"not a list of models: {error}", file=file)) from None
     named = {model.name: model for model in models}
     if len(named) != len(models):

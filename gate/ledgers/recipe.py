@@ -68,7 +68,7 @@ def read_recipe(data: bytes, *, file: str) -> Recipe:
     """The recipe in a TOML file. Raises UnusableInput with one line."""
     try:
         return msgspec.toml.decode(data, type=Recipe)
-    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableInput(Problem(what=f"not a recipe: {error}", file=file)) from None
 
 

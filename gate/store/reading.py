@@ -49,12 +49,21 @@ def read_bytes(path: Path, *, most: int = LARGEST_BYTES) -> bytes:
         raise io_fault("read", path, error) from None
 
 
-def read_record(path: Path, record: type[T], *, what: str, fix: str) -> T:
-    """The one record that a JSON file of our own making holds. Raises UnusableInput, `not WHAT`, if it is not one."""
+def read_record(path: Path, record: type[T], *, what: str, fix: str, most: int = LARGEST_BYTES) -> T:
+    """The one record that a JSON file of our own making holds, of at most `most` bytes. Raises UnusableInput as
+    `read_bytes` and `decode_record` do.
+    """
+    return decode_record(read_bytes(path, most=most), record, file=path, what=what, fix=fix)
+
+
+def decode_record(data: bytes, record: type[T], *, file: Path, what: str, fix: str) -> T:
+    """The one record that the bytes of a JSON file hold. Raises UnusableInput, `not WHAT`, if they hold none."""
     try:
-        return msgspec.json.decode(read_bytes(path), type=record)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableInput(Problem(what=f"not {what}: {error}", file=str(path), fix=fix)) from None
+        return msgspec.json.decode(data, type=record)
+    except RecursionError:
+        raise UnusableInput(Problem(what=f"not {what}: nested too deeply", file=str(file), fix=fix)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnusableInput(Problem(what=f"not {what}: {error}", file=str(file), fix=fix)) from None
 
 
 def read_start(path: Path, size: int = 1 << 16) -> bytes:
