@@ -66,8 +66,9 @@ def run(
             policy=judge_files.read_policy(judge_files.beside(ledgers, POLICY_FILE, given=policy)),
             waivers=judge_files.read_waivers(judge_files.beside(ledgers, WAIVERS_FILE, given=waivers)),
             today=datetime.now(UTC).date(),
-            given=printed.given_of(ledgers, op_from=op_from_of(folders)),
+            given=printed.given_of(ledgers, op_from=found[0].part.engine.op_from or None),
         )
+        judged_alike(found[0], frame)
         measured = put_together(found, plan, work)
         timed_run.write_rows(out, work, measured)
         decision = timed_judge.judge_rows(frame, measured, root=ledgers, code={}, may_block=False)
@@ -86,13 +87,6 @@ def outside(out: Path, cleared: Sequence[Path], places: Sequence[Path]) -> None:
         if here == out.resolve() or any(here.is_relative_to(folder.resolve()) for folder in cleared):
             what = f"--out {out} would write over it"
             raise WrongUsage(Problem(what=what, file=str(place), fix="name another --out"))
-
-
-def op_from_of(folders: Sequence[Path]) -> str | None:
-    """Where the shards' ops are defined, as their runs were told; None where they were not, or not all the same."""
-    asked = [run_folder.state(folder).get("asked") for folder in folders if _left(folder)]
-    told = {str(one.get("--op-from") or "") if isinstance(one, dict) else "" for one in asked}
-    return (told.pop() or None) if len(told) == 1 else None
 
 
 def _left(folder: Path) -> bool:
@@ -135,6 +129,11 @@ def _of_plan(one: Found, plan: ShardPlan) -> list[Problem]:
         problems.append(Problem(what=f"shard {said.shard} measured another {names[0]}", file=str(one.folder)))
     if said.shapes != shards[said.shard].shapes:
         problems.append(Problem(what=f"shard {said.shard} has other shapes than the plan", file=str(one.folder)))
+    unlike = shard_plan.unlike(plan, said.measured)
+    if unlike:
+        what = f"shard {said.shard} is of another run: {'; '.join(unlike)}"
+        fix = "measure it again with the options that the plan was made with"
+        problems.append(Problem(what=what, file=str(one.folder), fix=fix))
     return problems
 
 
@@ -143,7 +142,7 @@ def _unlike(found: Sequence[Found]) -> list[Problem]:
     told: list[Problem] = []
     aspects: dict[str, Callable[[Part], Mapping[str, Any]]] = {
         "commit of": lambda part: part.commits,
-        "setting": lambda part: part.engine,
+        "setting": lambda part: msgspec.structs.asdict(part.engine),
         "machine's": lambda part: {name: "/".join(part.machine.get(name, ())) for name in ONE_MACHINE},
     }
     measured = [one for one in found if any(one.part.machine.values())]
@@ -161,6 +160,20 @@ def _unlike(found: Sequence[Found]) -> list[Problem]:
     return told
 
 
+def judged_alike(one: Found, frame: timed_judge.Frame) -> None:
+    """Raises UnusableInput where the shards went by another policy or other waivers than the judgement is to."""
+    engine = one.part.engine
+    hashes = {
+        "policy": (engine.policy, timed_part.digest(frame.policy)),
+        "waivers": (engine.waivers, timed_part.digest(frame.waivers)),
+    }
+    for name, (theirs, ours) in hashes.items():
+        if theirs != ours:
+            what = f"shard {one.part.shard} went by another --{name} than this is to be judged by"
+            fix = f"give the --{name} of the shards, or go on with each shard by this one (--resume)"
+            raise UnusableInput(Problem(what=what, file=str(one.folder), fix=fix))
+
+
 def whole_work(plan: ShardPlan, found: Sequence[Found], ledgers: Path) -> Work:
     """The work of the whole plan. Raises UnusableInput where the ledgers here are not those that were measured."""
     frozen = read_frozen(ledgers)
@@ -170,17 +183,22 @@ def whole_work(plan: ShardPlan, found: Sequence[Found], ledgers: Path) -> Work:
     shard_plan.shard_of(plan, plan.shards[0].shard, ledgers=hashes, file=str(ledgers))
     wanted = {shape_id for shard in plan.shards for shape_id in shard.shapes}
     shapes: list[Shape] = [shape for shape in frozen.shapes if shape.shape_id in wanted]
+    nameless = sorted({shape.op_type for shape in shapes} - plan.candidates.keys())
+    if nameless:
+        what = f"the plan names no candidate of {nameless[0]}"
+        raise UnusableInput(Problem(what=what, file="", fix="make it with gate shard plan"))
     matrices: dict[str, Matrix] = {
-        op: msgspec.structs.replace(matrix, candidate_provider=plan.candidates.get(op, matrix.candidate_provider))
+        op: msgspec.structs.replace(matrix, candidate_provider=plan.candidates[op])
         for op, matrix in judge_files.read_matrices(ledgers).items()
+        if op in plan.candidates
     }
     engine = found[0].part.engine
-    timed = {**timed_options.DEFAULTS, "providers": tuple(engine["providers"])}
+    timed = {**timed_options.DEFAULTS, "providers": engine.providers}
     scope = (
         f"{len(shapes)} of {counted(len(frozen.shapes), 'frozen shape')}" if len(shapes) != len(frozen.shapes) else ""
     )
     return work_of(
-        inputs_of(shapes, matrices, hashes=hashes), timed, base="" if engine["both"] else None, scope=scope, plan=plan
+        inputs_of(shapes, matrices, hashes=hashes), timed, base="" if engine.both else None, scope=scope, plan=plan
     )
 
 

@@ -28,9 +28,20 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     minutes: float
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run measures of its shapes: the candidate of each op, base beside head or not, only these baselines
+    (empty: all), and ops from where (empty: from this package)."""
+
+    candidates: dict[str, str]
+    both: bool
+    providers: tuple[str, ...]
+    op_from: str
+
+
 class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Every shape of a run in exactly one shard; `ledgers` are the hashes of the files it was made from.
 
+    `both` says whether base is measured too; `providers` and `op_from` bind the runs where the plan was told them.
     `estimates` are the minutes of 1, 2, 4 and 8 runners; `measured` counts the shapes whose cost an earlier run showed.
     """
 
@@ -38,6 +49,9 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     runners: int
     ledgers: dict[str, str]
     candidates: dict[str, str]
+    both: bool
+    providers: tuple[str, ...]
+    op_from: str
     shards: tuple[Shard, ...]
     estimates: dict[str, float]
     measured: int
@@ -54,7 +68,7 @@ def make(
     *,
     runners: int,
     ledgers: Mapping[str, str],
-    candidates: Mapping[str, str],
+    measured: Measured,
     costs: shards.Costs | None = None,
 ) -> ShardPlan:
     """A plan for these jobs; without `costs` they are the model's."""
@@ -63,7 +77,10 @@ def make(
     return ShardPlan(
         runners=runners,
         ledgers=dict(sorted(ledgers.items())),
-        candidates=dict(sorted(candidates.items())),
+        candidates=dict(sorted(measured.candidates.items())),
+        both=measured.both,
+        providers=measured.providers,
+        op_from=measured.op_from,
         shards=tuple(
             Shard(shard=f"{number}/{runners}", shapes=tuple(part), minutes=round(shards.minutes(found, part), 2))
             for number, part in enumerate(parts, start=1)
@@ -96,3 +113,23 @@ def shard_of(plan: ShardPlan, text: str, *, ledgers: Mapping[str, str], file: st
         what = f"the plan was made from another {edited[0]}"
         raise UnusableInput(Problem(what=what, file=file, fix="make the plan again from these ledgers"))
     return plan.shards[number - 1]
+
+
+def unlike(plan: ShardPlan, run: Measured) -> list[str]:
+    """What a run measures otherwise than the plan it is a shard of, in words; `candidates` are of the shard's ops."""
+    told: list[str] = []
+    others = [op for op, name in sorted(run.candidates.items()) if name != plan.candidates.get(op)]
+    if others or not run.candidates:
+        op = others[0] if others else min(plan.candidates, default="")
+        more = f" and {counted(len(others) - 1, 'other op')}" if others[1:] else ""
+        names = run.candidates.get(op, "none"), plan.candidates.get(op, "none")
+        told.append(f"the candidate of {op}{more} is {names[0]}, by the plan {names[1]}")
+    if run.both != plan.both:
+        told.append(
+            "base is not measured, by the plan it is" if plan.both else "base is measured, by the plan it is not"
+        )
+    if plan.providers and set(run.providers) != set(plan.providers):
+        told.append(f"--providers is {','.join(run.providers) or 'not given'}, by the plan {','.join(plan.providers)}")
+    if plan.op_from and run.op_from != plan.op_from:
+        told.append(f"--op-from is {run.op_from or 'not given'}, by the plan {plan.op_from}")
+    return told

@@ -108,7 +108,7 @@ def decide(job: TimedJob, frame: Frame) -> Decision:
     )
     decision = judge_rows(frame, found, root=job.ledgers, code=code.of_shape)
     decision = timed_code.repeating(decision, code, ledgers=job.ledgers, policy=job.policy)
-    timed_part.write(job.out, work, found, job.timed, policy=frame.policy)
+    timed_part.write(job.out, work, found, job.timed, judged_by=(frame.policy, frame.waivers))
     return decision
 
 

@@ -14,7 +14,7 @@ from gate.commands.begun import file_hashes as file_hashes
 from gate.commands.replay import named_shapes, parse_arms
 from gate.commands.replay_inputs import Inputs, Selection, choose, split_list
 from gate.commands.run import Limits, narrowed, read_frozen, scope
-from gate.commands.shard_plan import ShardPlan
+from gate.commands.shard_plan import Measured, ShardPlan
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.problem import Problem, UnusableInput, WrongUsage
@@ -28,8 +28,8 @@ from gate.replay.shards import Costs
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The shapes of a run in the ledgers' order, their jobs, and why a (shape_id, provider) has none.
 
-    `scope` says in words what of the frozen ledgers is left out; `both` whether base is measured too; `plan` is the
-    plan that the run is a shard of.
+    `scope` says in words what of the frozen ledgers is left out; `both` whether base is measured too; `op_from` is
+    empty where the ops are this package's; `plan` is the plan that the run is a shard of.
     """
 
     inputs: Inputs
@@ -39,7 +39,18 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     arms: dict[str, ArmSpec]
     both: bool
     scope: str
+    op_from: str = ""
     plan: ShardPlan | None = None
+
+    @property
+    def measured(self) -> Measured:
+        """What must be as the plan says for this to be a shard of it."""
+        return Measured(
+            candidates={op: matrix.candidate_provider for op, matrix in sorted(self.inputs.matrices.items())},
+            both=self.both,
+            providers=tuple(sorted(set(self.selection.providers))),
+            op_from=self.op_from,
+        )
 
     @property
     def ledger(self) -> Ledger:
@@ -84,6 +95,7 @@ def work_of(
         arms=parse_arms({**timed, "base": base}),
         both=base is not None,
         scope=scope,
+        op_from=timed["op_from"] or "",
         plan=plan,
     )
 
@@ -104,13 +116,19 @@ def shard_of_work(whole: Work, timed: Mapping[str, Any], *, base: str | None) ->
     inputs = inputs_of(shapes, whole.inputs.matrices, hashes=whole.inputs.hashes)
     total = sum(len(one.shapes) for one in plan.shards)
     told = f"shard {text}: {len(shapes)} of the run's {counted(total, 'shape')}"
-    return work_of(inputs, timed, base=base, scope=f"{told}; {whole.scope}" if whole.scope else told, plan=plan)
+    work = work_of(inputs, timed, base=base, scope=f"{told}; {whole.scope}" if whole.scope else told, plan=plan)
+    unlike = shard_plan.unlike(plan, work.measured)
+    if unlike:
+        fix = "give the options that the plan was made with"
+        raise WrongUsage(Problem(what=f"the plan is of another run: {'; '.join(unlike)}", file=str(path), fix=fix))
+    return work
 
 
 def plan_for(whole: Work, runners: int, costs: Costs | None = None) -> ShardPlan:
     """The plan that shares this work out, by modelled costs where none are given."""
-    names = {op: matrix.candidate_provider for op, matrix in whole.inputs.matrices.items()}
-    return shard_plan.make(whole.jobs, runners=runners, ledgers=whole.inputs.hashes, candidates=names, costs=costs)
+    return shard_plan.make(
+        whole.jobs, runners=runners, ledgers=whole.inputs.hashes, measured=whole.measured, costs=costs
+    )
 
 
 def candidates(matrices: Mapping[str, Matrix], candidate: str | None, *, named: Sequence[str]) -> dict[str, Matrix]:
