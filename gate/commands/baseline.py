@@ -12,14 +12,14 @@ import msgspec
 
 from gate import store
 from gate.analysis.decide import BLOCKING
-from gate.commands import baseline_code, baseline_files, baseline_release, baseline_table
+from gate.commands import baseline_code, baseline_files, baseline_release, baseline_show, unheeded
 from gate.commands.baseline_files import Op, Place, Refused
 from gate.commands.baseline_release import DAY, FOLDER, INPUT
 from gate.commands.run import default_ledgers
 from gate.ledgers import promotion
 from gate.ledgers.baselines import Offer, Right, of_times
 from gate.ledgers.freeze import sha256
-from gate.ledgers.ratios import ratios
+from gate.ledgers.left_out import left_out, measured
 from gate.model.baseline import Provenance
 from gate.model.decision import Decision
 from gate.model.policy import Policy
@@ -72,6 +72,8 @@ def promote(
     Exit codes: 0 written (or already so), 1 refused, 2 unusable input.
     """
     right, decision = _by_decision(decision_folder, day=day, run_name=run_name)
+    if decision.kind == "codegen":
+        unheeded.refuse(["accept_drift"], beside="a decision on machine code")
     faults = promotion.pass_faults(decision)
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         faults.append(fault)
@@ -86,7 +88,10 @@ def promote(
         return
     judged = {row.op_type: row.provider for row in decision.rows}
     results = baseline_files.read_results(source)
-    offered = _measured(baseline_files.offers(results, ops, commit=commit, candidates=judged))
+    offered = baseline_files.offers(results, ops, commit=commit, candidates=judged)
+    if absent := left_out(decision, offered):
+        raise Refused(*absent)
+    offered = _measured(offered)
     foreign = [promotion.foreign(decision, offer) for offer in offered]
     if any(foreign):
         raise UnusableInput(*(fault for fault in foreign if fault is not None))
@@ -119,6 +124,8 @@ def record(
     Refused where there is one already: from then on only a run that passed may replace it.
     Exit codes: 0 written, 1 refused, 2 unusable input.
     """
+    if candidate == "":
+        raise WrongUsage(Problem(what="--candidate names no provider", file="", fix="leave it out, or name one"))
     if (fault := promotion.commit_fault(commit, "--commit")) is not None:
         raise Refused(fault)
     ops = baseline_files.held_ops(ledgers or default_ledgers())
@@ -155,12 +162,11 @@ def _measured(offered: Iterable[Offer]) -> list[Offer]:
     """The offers of ops that were measured at all; the others are told. Raises UnusableInput if none was."""
     found = []
     for offer in offered:
-        statuses = {row.benchmark_status for row in offer.own}
-        if statuses <= {"skipped", "unsupported", "not_configured"}:
-            said = ", ".join(sorted(statuses)) or "no row"
-            click.echo(f"{offer.op_type}: {offer.candidate} was not measured ({said}); its baseline stays", err=True)
-        else:
+        if measured(offer):
             found.append(offer)
+        else:
+            said = ", ".join(sorted({row.benchmark_status for row in offer.own})) or "no row"
+            click.echo(f"{offer.op_type}: {offer.candidate} was not measured ({said}); its baseline stays", err=True)
     if not found:
         what = "the candidate was measured on no op"
         raise UnusableInput(Problem(what=what, file=store.RESULTS_FILE, fix="measure first"))
@@ -211,38 +217,7 @@ def _place_faults(found: Place, offer: Offer, right: Right, *, digest: str) -> l
     return promotion.stored_faults(last, offer, folder=folder)
 
 
-@command.command()
-@click.option("--ledgers", type=FOLDER, help="Frozen ledgers. Default: ./frozen_ledgers or ours.")
-@click.option("--op", "ops", multiple=True, help="An op; may be repeated. Default: all.")
-@click.option("--today", type=DAY, help="The day that ages are counted to. Default: today, UTC.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON list on standard output.")
-def show(ledgers: Path | None, ops: tuple[str, ...], today: datetime | None, as_json: bool) -> None:
-    """Print every stored baseline: op, GPU, method, cache state, age, commit, rows."""
-    known = baseline_files.read_ops(ledgers or default_ledgers())
-    if unknown := sorted(set(ops) - known.keys()):
-        what = f"no op {', '.join(unknown)}; the ops are {', '.join(sorted(known))}"
-        raise WrongUsage(Problem(what=what, file=""))
-    moving = [entry for op in ops or sorted(known) for entry in baseline_files.places(known[op].folder)]
-    found = [one for each in moving for one in (each, *baseline_files.releases(each))]
-    entries = [entry for each in found for entry in baseline_table.entries(each, today=_day(today))]
-    click.echo(store.encode(entries) if as_json else baseline_table.overview(entries))
-
-
-@command.command()
-@click.argument("first", type=INPUT)
-@click.argument("second", type=INPUT)
-@click.option("--provider", "providers", multiple=True, help="Only this provider; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON list on standard output.")
-def diff(first: Path, second: Path, providers: tuple[str, ...], as_json: bool) -> None:
-    """Print how each time of SECOND relates to that of FIRST, what cannot be compared first, then worst first.
-
-    Both are folders of a baseline (or of its history), result files, or folders of ledgers. It judges nothing:
-    the exit code is 0 once the table is printed.
-    """
-    before, after = (baseline_files.read_results(path).outcomes for path in (first, second))
-    found = [one for one in ratios(before, after) if not providers or one.provider in providers]
-    click.echo(store.encode(found) if as_json else baseline_table.comparison(found))
-
-
+command.add_command(baseline_show.show)
+command.add_command(baseline_show.diff)
 command.add_command(baseline_release.pin)
 command.add_command(baseline_release.drift_command)

@@ -16,6 +16,7 @@ from gate.commands.baseline_files import Op, Place, Refused
 from gate.ledgers import promotion
 from gate.ledgers.baselines import CodeOffer, Right, of_code
 from gate.ledgers.freeze import sha256
+from gate.ledgers.left_out import left_out
 from gate.model.codegen import CodegenRecord
 from gate.model.problem import Problem, UnusableInput
 from gate.model.text import counted
@@ -28,7 +29,10 @@ def promote(
     assert right.decision is not None
     faults: list[Problem] = []
     ready = []
-    for offer in offers(source, ops, commit=commit):
+    offered = offers(source, ops, commit=commit)
+    if absent := left_out(right.decision, offered):
+        raise Refused(*absent)
+    for offer in offered:
         codes = {record.compile_key: record.isa_sha for record in offer.records}
         said = {shape_id: codes.get(key) for shape_id, key in offer.keys.items()}
         foreign = promotion.foreign_to(right.decision, offer, times=said, said=_code_of)

@@ -77,6 +77,14 @@ def test_a_decision_on_machine_code_promotes_no_times(code: CodeDesk) -> None:
     assert not (code.place / store.RESULTS_FILE).exists()
 
 
+def test_machine_code_is_held_against_no_release_so_drift_is_not_accepted(code: CodeDesk) -> None:
+    source = code.compiled("run", code.records())
+    before = code.files()
+    result, error = code.promote(source, "--accept-drift")
+    assert result == 64 and "--accept-drift has no part in a decision on machine code" in error
+    assert code.files() == before
+
+
 def test_failing_records_and_a_mix_of_compilers_are_refused(code: CodeDesk) -> None:
     good = code.records()[0]
     broken = msgspec.structs.replace(good, compile_key="rmsnorm/bf16/N=64", status="failed", metrics=None, isa_sha=None)

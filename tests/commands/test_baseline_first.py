@@ -64,6 +64,11 @@ def test_another_candidate_can_be_recorded(desk: Desk) -> None:
     assert [(line.candidate, line.how) for line in desk.lines()] == [("triton", "recorded"), ("triton", "promoted")]
 
 
+def test_a_candidate_without_a_name_is_not_the_default(desk: Desk) -> None:
+    code, error = desk.record(desk.measured("first", head()), "--candidate", "")
+    assert code == 64 and "--candidate names no provider" in error and not desk.place.exists()
+
+
 def test_a_release_of_another_candidate_is_held_against_that_ones_times(desk: Desk) -> None:
     assert desk.record(desk.measured("first", head()), "--candidate", "triton")[0] == 0
     assert pin(desk)[0] == 0
