@@ -45,7 +45,8 @@ class OpDrift(msgspec.Struct, frozen=True, kw_only=True):
     """One op against the pinned release.
 
     `ratio` is the geomean of its `n` rows, head over release (above 1 = slower), `controls` how far the untouched
-    baselines moved, which is taken out of it, `low` its one-sided lower bound. `why` says why nothing was judged.
+    baselines moved, which is taken out of it, `low` its one-sided lower bound. `why` says why nothing was
+    judged, or which rows of the release were not.
     """
 
     op_type: str
@@ -68,12 +69,15 @@ def drift(
     head: Results | MeasuredResults,
     policy: Policy,
 ) -> OpDrift:
-    """How the candidate of one op stands to a pinned release, worst row first."""
+    """How the candidate of one op stands to a pinned release, worst row first.
+
+    Nothing is fine where a row that the release has a time of could not be compared; what drifted has drifted.
+    """
     found = lay_out(ledger, {matrix.op_type: matrix}, base=open_book(release), head=open_book(head), policy=policy)
     blank = OpDrift(op_type=matrix.op_type, state="unjudged", n=0, of=len(found), limit=1 + policy.drift.op)
     pairs = {cell.shape.shape_id: pair for cell in found if (pair := _pair(cell)) is not None}
     if not pairs:
-        return replace(blank, why=_why_none(found))
+        return replace(blank, why=_why_none(found, matrix.candidate_provider))
     if own := _own_session([cell for cell in found if cell.shape.shape_id in pairs]):
         return replace(blank, n=len(pairs), why=own)
     every = replace(
@@ -91,7 +95,9 @@ def drift(
     rows = [
         _row(shape_id, pair, shift=shift, floor=methods[shape_id], policy=policy) for shape_id, pair in pairs.items()
     ]
-    return _together(blank, sorted(rows, key=lambda row: -row.ratio), shift=shift, policy=policy)
+    judged = _together(blank, sorted(rows, key=lambda row: -row.ratio), shift=shift, policy=policy)
+    why = _why_part(found, len(rows))
+    return replace(judged, state="unjudged" if why and judged.state == "ok" else judged.state, why=why)
 
 
 def _pair(cell: Cell) -> tuple[float, float] | None:
@@ -105,11 +111,25 @@ def _pair(cell: Cell) -> tuple[float, float] | None:
     return (was.time_us, now.time_us) if same else None
 
 
-def _why_none(cells: list[Cell]) -> str:
+def _why_none(cells: list[Cell], candidate: str) -> str:
     both = sum(cell.base_arm.timed and cell.head_arm.timed for cell in cells)
     if both:
         return f"{counted(both, 'row was', 'rows were')} measured in both, none in the same way on the same kind of GPU"
-    return "no row was measured in both"
+    elsewhere = any(cell.head_arm.timed for cell in cells)
+    why = "only rows that it lacks were measured" if elsewhere else f"{candidate} has no time here"
+    return f"0 of its {counted(sum(cell.base_arm.timed for cell in cells), 'row')}: {why}"
+
+
+def _why_part(cells: list[Cell], compared: int) -> str:
+    """How many rows of the release were not compared, with one of them; empty where all were."""
+    left = [cell for cell in cells if cell.base_arm.timed and _pair(cell) is None]
+    if not left:
+        return ""
+    lacking = sum(not cell.head_arm.timed for cell in left)
+    why = f"{lacking} without a time here" if lacking else ""
+    other = f"{len(left) - lacking} measured in another way" if lacking < len(left) else ""
+    told = " and ".join(filter(None, (why, other)))
+    return f"only {compared} of its {counted(compared + len(left), 'row')}: {told}, such as {left[0].shape.shape_id}"
 
 
 def _own_session(cells: list[Cell]) -> str:

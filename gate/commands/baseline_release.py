@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,23 +103,27 @@ def drift_command(
     """Compare the candidate's times with a pinned release, the move of the untouched baselines taken out.
 
     An op has drifted when its rows together, or one row by itself, are slower than the policy's [drift] allows, even
-    where each step passed. Exit codes: 0 none has, 1 one has, 2 an op could not be held against its release.
+    where each step passed. An op that has a release is held against it with all rows that the release has; --op names
+    the ops of a run that measured only some.
+
+    Exit codes: 0 none has drifted, 1 one has, 2 an op, or a row of it, could not be held against its release.
     """
     root = ledgers or default_ledgers()
     known = baseline_files.read_ops(root)
     chosen, policy = _chosen(known, ops), read_policy(root, policy_file)
     offered = baseline_files.offers(baseline_files.read_results(source), known, commit="")
+    by_op = {offer.op_type: offer for offer in offered}
+    archs = {row.arch for offer in offered for row in offer.rows if usable(row)}
     found: list[tuple[str, OpDrift]] = []
-    for offer in (offer for offer in offered if offer.op_type in chosen):
-        pins = pins_of(known[offer.op_type], offer, name=name, release=release)
-        if not pins:
-            why = "no release is pinned for this machine" if offer.timed else f"{offer.candidate} has no time here"
-            say(f"{offer.op_type}: {why}", err=True)
-        found += (
-            [(pins[-1].folder.name, against(pins[-1], known[offer.op_type], offer=offer, policy=policy))]
-            if pins
-            else []
-        )
+    without = []
+    for op_type, op in chosen.items():
+        offer = by_op.get(op_type) or baseline_files.nothing_of(op)
+        pins = pins_of(op, offer, name=name, release=release) or _elsewhere(op, archs, name=name, release=release)
+        if pins:
+            found.append((pins[-1].folder.name, against(pins[-1], op, offer=offer, policy=policy)))
+        elif op_type in ops or op_type in by_op:
+            without.append(op_type)
+            say(f"{op_type}: no release{f' {release}' if release else ''} is pinned for this machine", err=True)
     if not found:
         what = "no op can be held against a release" + (f" {release}" if release else "")
         raise UnusableInput(Problem(what=what, file=str(root), fix="'gate baseline pin --release NAME' pins one"))
@@ -128,21 +132,27 @@ def drift_command(
     else:
         for line in drifts(found):
             say(line)
-    return _told(found)
+    code = _told(found)
+    return code or (Exit.NO_VERDICT if {*without} & {*ops} else Exit.PASS)
 
 
 def _told(found: Iterable[tuple[str, OpDrift]]) -> int:
-    """One line for each op that drifted or was not judged, and the exit code."""
+    """One line for each op that drifted or was not judged in full, and the exit code."""
     code: int = Exit.PASS
     for release, one in found:
         for sentence in sentences(one, release):
             tell(Problem(what=sentence, file=one.op_type))
+        if one.why:
+            tell(Problem(what=_not_held(one, release), file=one.op_type))
         if one.state == "unjudged":
-            tell(Problem(what=f"not held against release {release}: {one.why}", file=one.op_type))
             code = code or Exit.NO_VERDICT
         elif one.state == "drifted":
             code = Exit.BLOCK
     return code
+
+
+def _not_held(found: OpDrift, release: str) -> str:
+    return f"{'held only in part' if found.rows else 'not held'} against release {release}: {found.why}"
 
 
 def _chosen(known: Mapping[str, Op], ops: tuple[str, ...]) -> dict[str, Op]:
@@ -163,6 +173,20 @@ def pins_of(op: Op, offer: Offer, *, name: str | None, release: str | None = Non
     places = [baseline_files.place(op.folder, folder) for folder in ([name] if name else archs)]
     found = [one for place in places for one in baseline_files.releases(place)]
     return [one for one in found if release is None or one.folder.name == release]
+
+
+def _elsewhere(op: Op, archs: Collection[str | None], *, name: str | None, release: str | None) -> list[Place]:
+    """The releases of an op that has no row on a machine they were pinned for: last those of the run's architectures,
+    oldest pin first.
+    """
+    found = [
+        one
+        for place in baseline_files.places(op.folder)
+        if name is None or place.folder.name == name
+        for one in baseline_files.releases(place)
+        if one.lines and release in (None, one.folder.name)
+    ]
+    return sorted(found, key=lambda one: (one.lines[-1].arch in archs, str(one.lines[-1].pinned)))
 
 
 def against(pinned: Place, op: Op, *, offer: Offer, policy: Policy) -> OpDrift:
@@ -187,6 +211,6 @@ def drift_faults(op: Op, offer: Offer, *, name: str | None, policy: Policy) -> l
         return []
     found = against(pins[-1], op, offer=offer, policy=policy)
     if found.state == "unjudged":
-        say(f"{offer.op_type}: not held against release {pins[-1].folder.name}: {found.why}", err=True)
+        say(f"{offer.op_type}: {_not_held(found, pins[-1].folder.name)}", err=True)
     fix = "--accept-drift takes it over on purpose"
     return [Problem(what=what, file=offer.op_type, fix=fix) for what in sentences(found, pins[-1].folder.name)]

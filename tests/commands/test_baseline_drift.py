@@ -137,7 +137,7 @@ def test_a_run_that_timed_nothing_is_no_verdict(desk: Desk) -> None:
     rows = store.read_results(source / "head" / store.RESULTS_FILE).outcomes
     store.write_jsonl(source / "head" / store.RESULTS_FILE, [msgspec.structs.replace(row, **nothing) for row in rows])
     code, error = drift(desk, source)
-    assert code == 2 and "rmsnorm: flydsl has no time here" in error
+    assert code == 2 and "0 of its 6 rows: flydsl has no time here" in error
 
 
 def test_only_the_rows_that_were_timed_count_and_their_number_is_shown(desk: Desk) -> None:
@@ -175,3 +175,5 @@ def test_single_ops_of_a_run_are_held_against_the_release(desk: Desk) -> None:
     code, error = drift(desk, source)
     assert code == 0 and "softmax: no release is pinned for this machine" in error
     assert drift(desk, source, "--op", "softmax")[0] == 2
+    code, error = drift(desk, source, "--op", "softmax", "--op", "rmsnorm")
+    assert code == 2 and error == "softmax: no release is pinned for this machine\n", "it was asked for"
