@@ -90,11 +90,7 @@ def _results_in(*places: Path) -> Path | None:
 
 def read_decision(path: Path) -> Decision:
     """The decision in `path`. Raises UnusableInput if it is not one."""
-    try:
-        return msgspec.json.decode(store.read_bytes(path), type=Decision)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = Problem(what=f"not a decision: {error}", file=str(path), fix="write it with gate judge or gate run")
-        raise UnusableInput(problem) from None
+    return store.read_record(path, Decision, what="a decision", fix="write it with gate judge or gate run")
 
 
 def read_history(path: Path) -> tuple[Trend, ...]:
