@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from gate import store
+from gate import store, workers
 from gate.analysis.plain import columns
 from gate.analysis.plain.columns import Columns
 from gate.model.outcome import Measured, MeasuredResults
@@ -56,11 +56,11 @@ def reader(*, large_bytes: int = LARGE_BYTES, piece_bytes: int = PIECE_BYTES) ->
 
     def start(path: Path) -> Callable[[], MeasuredResults | Columns]:
         nonlocal pool
-        workers = os.cpu_count() or 1
-        bounds = _bounds(path, piece_bytes) if workers > 1 and _size(path) > large_bytes else []
+        processes = os.cpu_count() or 1
+        bounds = _bounds(path, piece_bytes) if processes > 1 and _size(path) > large_bytes else []
         if not bounds:
             return lambda: store.read_measured(path)
-        pool = pool or ProcessPoolExecutor(workers, mp_context=get_context("fork"))
+        pool = pool or ProcessPoolExecutor(processes, get_context("fork"), initializer=workers.begin)
         futures = [pool.submit(read_piece, path, first, last) for first, last in bounds]
         return lambda: _joined(futures)
 

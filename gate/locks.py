@@ -5,8 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+# Device and inode of each file that this process, or the one that it was forked from, locked, by handle.
+_TAKEN: dict[int, tuple[int, int]] = {}
 
 
 class Busy(RuntimeError):
@@ -33,7 +36,22 @@ def take(path: Path, *, wait: bool = False, unsigned: bool = False) -> int:
     if not unsigned:
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode("ascii"), 0)
+    _TAKEN[handle] = _identity(handle)
     return handle
+
+
+def disown() -> None:
+    """In a forked process: closes the handles of its parent's locks, which it would hold on beyond its parent's end."""
+    for handle, identity in _TAKEN.items():
+        with suppress(OSError):  # The parent had closed it before.
+            if _identity(handle) == identity:
+                os.close(handle)
+    _TAKEN.clear()
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    status = os.fstat(handle)
+    return status.st_dev, status.st_ino
 
 
 def _owner(handle: int) -> str:

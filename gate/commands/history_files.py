@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections import ChainMap, deque
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from datetime import UTC, datetime
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from typing import cast
 
 import msgspec
 
-from gate import store
+from gate import store, workers
 from gate.commands import judge_files
 from gate.commands.timed_run import BASE_ROWS, HEAD_ROWS
 from gate.history import append, decoding
@@ -145,17 +143,9 @@ _HAVE: list[Mapping[str, Run]] = []
 
 
 def _begin(have: Mapping[str, Run]) -> None:
-    """Readies a process that reads runs: it ends with its parent, and leaves Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    """Readies a process that reads runs."""
+    workers.begin()
     _HAVE.append(have)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)
 
 
 def _ready_here(job: Job) -> Ready:

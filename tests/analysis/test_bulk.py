@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gate import bulk, store
 from tests.analysis import build
+from tests.analysis.test_judge_command import lay_out
 
 
 def written(path: Path, *, spoil: dict[int, bytes] | None = None, blocks: bool = True) -> Path:
@@ -44,3 +51,45 @@ def test_a_missing_file_is_told_when_it_is_asked_for(tmp_path: Path) -> None:
         waiting = read(tmp_path / "absent.jsonl")
     with pytest.raises(store.UnusableInput, match="cannot read"):
         waiting()
+
+
+SLOW = """
+import os, sys, time
+from pathlib import Path
+from gate import bulk
+from gate.cli import run
+reader, folder = bulk.reader, Path(sys.argv[1])
+def slow(path, first, last):
+    opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists()]
+    (folder / f"{os.getpid()}.part").write_text("\\n".join(opened))
+    (folder / f"{os.getpid()}.part").rename(folder / f"{os.getpid()}.opened")
+    time.sleep(600)
+bulk.read_piece = slow
+bulk.reader = lambda: reader(large_bytes=0, piece_bytes=1)
+os.cpu_count = lambda: 2
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_that_reads_outlives_the_judge_or_holds_its_lock(tmp_path: Path, number: signal.Signals) -> None:
+    words = lay_out(tmp_path)
+    argv = [sys.executable, "-c", SLOW, str(tmp_path), *words]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as cut:
+        deadline = time.monotonic() + 60
+        while len(opened := list(tmp_path.glob("*.opened"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(opened) == 2
+        with pytest.raises(store.UnusableInput, match="another gate writes here"), store.output_lock(tmp_path / "out"):
+            pass
+        cut.send_signal(number)
+        try:
+            # All of them hold standard error: it ends when the last of them has.
+            assert cut.communicate(timeout=30)[1] == ""
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(cut.pid, signal.SIGKILL)
+    assert cut.returncode == -number
+    assert not any(str(tmp_path / "out" / ".lock") in path.read_text().splitlines() for path in opened)
+    with store.output_lock(tmp_path / "out"):
+        pass
