@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from gate import store
-from gate.commands import artifact_judge, judge_files, judged
+from gate.commands import artifact_judge, artifact_taken, judge_files, judged
+from gate.commands.artifact_taken import PLACES
 from gate.commands.github_options import connect, our_run, run_options, told
 from gate.commands.run import default_ledgers
 from gate.model.problem import Problem, UnusableInput, WrongUsage
@@ -18,20 +19,12 @@ from gate.publish import archive, bundle, scope
 from gate.publish.hub import GitHub
 from gate.publish.target import base_of, resolve
 from gate.publish.values import SHA, Target
+from gate.replay import run_folder
 from gate.replay.journal import LOCK
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 INPUT = click.Path(path_type=Path)
-# Part of a bundle -> where `take` puts it and `judge` finds it.
-PLACES = {
-    "base_results": Path("base") / store.RESULTS_FILE,
-    "head_results": Path("head") / store.RESULTS_FILE,
-    "base_code": Path("code/base") / store.CODEGEN_FILE,
-    "head_code": Path("code/head") / store.CODEGEN_FILE,
-    "confirm_base": Path("confirm/base") / store.RESULTS_FILE,
-    "confirm_head": Path("confirm/head") / store.RESULTS_FILE,
-}
 
 
 @click.group("artifact", short_help="Hand results over to the trusted job, take them in, judge them.")
@@ -101,45 +94,40 @@ def take(
 
     Exit codes: 0 taken, 2 not taken (then --decision holds a no-verdict that says why). A change that touches no
     kernel needs no results: it leaves a pass that says so. Where another gate writes to either folder, both stay as
-    they are.
+    they are. What lies in --out is removed once there is something to put there; a folder that holds anything else
+    than results that were taken in is refused.
     """
     if decision.resolve().is_relative_to(out.resolve()):
         what = "--decision lies in --out, which is cleared"
         raise WrongUsage(Problem(what=what, file=str(decision), fix="name another --decision"))
+    if run_id is None:
+        judged.forget(decision)
+        raise WrongUsage(Problem(what="take needs --run", file="", fix="name the workflow run that measured"))
+    hub = connect(repo)
+    if not (out / LOCK).exists():  # Somebody's own folder gets no lock either.
+        artifact_taken.spare(out)
     with store.output_lock(decision), store.output_lock(out):
+        run_folder.spare(decision)
+        artifact_taken.spare(out)
         judged.clear(decision)
-        clear(out)
-        if run_id is None:
-            raise WrongUsage(Problem(what="take needs --run", file="", fix="name the workflow run that measured"))
-        hub = connect(repo)
+        # Stands where this process is killed, so that rows of an earlier run are not judged instead.
+        judged.write(artifact_taken.not_taken((Problem(what="taking them in was cut", file=""),)), decision)
         try:
             taken = take_in(hub, run_id, attempt, workflow=workflow, name=name)
+            artifact_taken.clear(out)
+            rows = {} if taken is None else {part: found for part, found in taken.rows.items() if found}
+            for part, found in rows.items():
+                store.write_jsonl(out / PLACES[part], found)
         except UnusableInput as error:
-            judged.write(judged.unusable(error.problems), decision)
+            judged.write(artifact_taken.not_taken(error.problems), decision)
             raise
         if taken is None:
             judged.write(artifact_judge.nothing_changed(), decision)
             click.echo("no kernel changed: nothing to judge", err=True)
             return 0
-        for part, place in PLACES.items():
-            if taken.rows[part]:
-                store.write_jsonl(out / place, taken.rows[part])
-    click.echo(", ".join(f"{len(rows)} {part}" for part, rows in taken.rows.items() if rows) or "no rows", err=True)
+        judged.clear(decision)
+    click.echo(", ".join(f"{len(found)} {part}" for part, found in rows.items()) or "no rows", err=True)
     return 0
-
-
-def clear(out: Path) -> None:
-    """Removes all that lies in the folder but its lock, which is held. Raises UnusableInput where a file stays."""
-    for path in sorted(out.iterdir()):
-        if path.is_dir() and not path.is_symlink():
-            store.remove_folder(path)
-        elif path.name != LOCK:
-            store.remove_file(path)
-
-
-def took_nothing(source: Path) -> bool:
-    """Whether `take` left no rows in the folder: it is not there, or holds the lock alone."""
-    return not source.is_dir() or [path.name for path in source.iterdir()] == [LOCK]
 
 
 def take_in(hub: GitHub, run_id: int, attempt: int | None, *, workflow: str, name: str) -> bundle.Bundle | None:
@@ -177,14 +165,16 @@ def judge_command(
 ) -> int:
     """Judge what was taken in, against ledgers, matrices, policy and waivers of the trusted side.
 
-    Exit codes: 0 pass, 1 block, 2 no verdict.
+    Where `take` left a verdict in --out instead of rows, that one is repeated. Exit codes: 0 pass, 1 block, 2 no
+    verdict.
     """
-    if took_nothing(source) and (out / judged.DECISION_FILE).is_file():
+    if artifact_taken.left(source, out):
         return artifact_judge.told_before(out)
     root = ledgers or default_ledgers()
     places = {part: source / place for part, place in PLACES.items()}
     with judged.anew(out):
         try:
+            artifact_taken.check(source)
             decision = artifact_judge.decide(
                 places, root=root, policy=policy, waivers=waivers, arch=arch, today=datetime.now(UTC).date()
             )

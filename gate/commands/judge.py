@@ -28,15 +28,13 @@ class Judge(click.Command):
     """A command that leaves no earlier verdict standing in --out, however wrong its words are."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's; after a usage error the verdict of an earlier call is gone."""
+        """As click's; after a usage error the verdict of an earlier call is gone, unless another gate writes there."""
         words = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError:
             for out in map(Path, named(words, "--out")):
-                if out.is_dir():
-                    with judged.anew(out):
-                        pass
+                judged.forget(out)
             raise
 
 
@@ -77,7 +75,7 @@ def command(
     """Judges head results against base results.
 
     Exactly one finding per ledger row. Exit codes: 0 pass, 1 block, 2 no verdict, 64 wrong usage. An input that
-    cannot be used still leaves a decision.json that says so.
+    cannot be used still leaves a decision.json that says so. An --out that holds a run keeps its verdict: 64.
     """
     day = (today or datetime.now(UTC)).date()
     with judged.anew(out), judged.without_collector():

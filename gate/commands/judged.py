@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -16,8 +16,9 @@ from gate import store
 from gate.analysis.decide import BLOCKING
 from gate.commands import report_files
 from gate.model.decision import Coverage, Decision, Environment, Geomean, RowFinding
-from gate.model.problem import Exit, Problem, UnusableInput
+from gate.model.problem import Exit, GateError, Problem, UnusableInput
 from gate.model.reasons import sentence
+from gate.replay import run_folder
 
 DECISION_FILE = "decision.json"
 REGRESSIONS_FILE = "regressions.jsonl"
@@ -54,10 +55,21 @@ def write(decision: Decision, out: Path) -> None:
 
 @contextmanager
 def anew(out: Path) -> Iterator[None]:
-    """Holds the folder for one judgement; that of an earlier call is gone. Raises UnusableInput if another does."""
+    """Holds the folder for one judgement; that of an earlier call is gone.
+
+    Raises UnusableInput if another process holds it, WrongUsage where it holds a run, whose verdict stays.
+    """
     with store.output_lock(out):
+        run_folder.spare(out)
         clear(out)
         yield
+
+
+def forget(out: Path) -> None:
+    """After wrong usage, which is told elsewhere: removes an earlier judgement, if `out` is there and free for one."""
+    if out.is_dir():
+        with suppress(GateError), anew(out):
+            pass
 
 
 def clear(out: Path) -> None:

@@ -18,6 +18,7 @@ from gate.commands.report_files import COVERAGE_FILE, HTML_FILE, PLOTS_FOLDER, S
 from gate.model.decision import Decision
 from gate.model.problem import Problem, UnusableInput
 from gate.model.report import Rollup, Trend
+from gate.replay import run_folder
 
 INPUT = click.Path(path_type=Path)
 
@@ -171,7 +172,10 @@ def _run(write: Callable[[Job], list[str]], *, as_json: bool, **inputs: Any) -> 
             return 0
         # A folder without a decision gets no lock either.
         store.read_start(inputs["source"] / DECISION_FILE)
-        with store.output_lock(inputs["out"] or inputs["source"]):
+        out = inputs["out"] or inputs["source"]
+        with store.output_lock(out):
+            if out.resolve() != inputs["source"].resolve():
+                run_folder.spare(out)
             # Read under the lock: a run that replaces the decision must not find a report of it afterwards.
             job = read_job(**inputs)
             written = write(job)

@@ -61,6 +61,18 @@ def held(folder: Path) -> str | None:
     return ROWS if rows else None
 
 
+def spare(folder: Path) -> None:
+    """Raises WrongUsage where `folder` holds a run, also one that measured nothing: its verdict is its own."""
+    found = held(folder)
+    begun = (STATE_FILE, JOURNAL, f"{REPLAY_FOLDER}/{JOURNAL}")
+    if found is None and any((folder / name).exists() for name in begun):
+        kind = state(folder).get("kind")
+        found = kind if kind in (TIMED, CODE) else "a run"
+    if found is not None:
+        what = f"holds {found}, whose verdict this would replace"
+        raise WrongUsage(Problem(what=what, file=str(folder), fix=OTHER_OUT))
+
+
 def measured(folder: Path) -> bool:
     """Whether the journal in `folder` holds more than its header; where lines follow a damaged one, it does."""
     path = folder / JOURNAL

@@ -31,13 +31,12 @@ def judge(out: Path) -> list[str]:
 def verbs(out: Path) -> dict[str, list[str]]:
     """The command lines by name; `taken`, beside `out`, is a folder with nothing in it."""
     taken, records = out.parent / "taken", str(RMSNORM / "baselines" / "gfx950")
-    to = ["--out", str(out)]
+    to, take = ["--out", str(out)], ["artifact", "take", "--repo", "owner/name", "--run", "1"]
     return {
         "judge": judge(out),
-        "judge, wrong words": [*judge(out), "--hed", "x"],
         "artifact judge": ["artifact", "judge", "--from", str(taken), *to],
-        "artifact take": ["artifact", "take", "--run", "1", "--out", str(taken), "--decision", str(out)],
-        "artifact take, its rows": ["artifact", "take", "--run", "1", *to, "--decision", str(taken)],
+        "artifact take": [*take, "--out", str(taken), "--decision", str(out)],
+        "artifact take, its rows": [*take, *to, "--decision", str(taken)],
         "report": ["report", "summary", "--from", str(out)],
         "profile": ["profile", "--op", "rmsnorm", "--shape", SHAPE, *to],
         "profile --from": ["profile", "--from", str(out.parent / "trace.json"), *to],
@@ -63,6 +62,32 @@ def test_a_folder_that_another_gate_writes_to_is_left_alone(
     (line,) = capsys.readouterr().err.splitlines()
     assert "another gate writes here" in line
     assert (tmp_path / "taken").is_dir()
+
+
+def misused(out: Path) -> dict[str, tuple[list[str], str]]:
+    """Command lines with a mistake, by name, and what is said of it."""
+    take = ["artifact", "take", "--out", str(out.parent / "taken"), "--decision", str(out)]
+    return {
+        "judge": ([*judge(out), "--hed", "x"], "gate judge: No such option '--hed'"),
+        "artifact take": ([*take, "--repo", "owner/name"], "gate: take needs --run"),
+        "artifact take, no repository": ([*take, "--run", "1", "--repo", "x"], "gate: no repository: 'x'"),
+    }
+
+
+@pytest.mark.parametrize("name", misused(Path()))
+def test_wrong_usage_is_told_although_another_gate_writes_there(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    judged.write(build.decide(LEDGER, build.run(LEDGER, seed=1), build.run(LEDGER, seed=2)), out)
+    argv, words = misused(out)[name]
+    with store.output_lock(out):
+        before = contents(tmp_path)
+        assert run(argv) == 64
+        assert contents(tmp_path) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(words)
+    assert not (tmp_path / "taken").exists()
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

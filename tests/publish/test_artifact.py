@@ -77,7 +77,6 @@ def test_one_process_takes_in_at_a_time(
     github.add_artifact(11, zipped(packed()))
     out = tmp_path / "intake"
     store.write_text(out / "confirm" / "head" / store.RESULTS_FILE, "of an earlier run\n")
-    store.write_text(out / "notes.txt", "of an earlier run\n")
     codes, download = [], archive.download
 
     def beside(*arguments: Any) -> Any:
