@@ -9,10 +9,20 @@ from typing import Any
 import click
 
 from gate.commands.amounts import WATCHDOG, Amount
+from gate.replay import sim_options
 from gate.replay.job import MOST_LANES
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def simulated(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The options of a simulated GPU as they are, which the workers read again. Raises click.BadParameter."""
+    try:
+        sim_options.parse(value or "")
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return value
 
 
 def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +52,7 @@ def input_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--watchdog", type=WATCHDOG, default=1.0, show_default=True, help="Stretches all time limits."),
         click.option("--drift", type=Amount(0.001), default=0.03, show_default=True,
                      help="Stop when a canary moves so far."),
-        click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
+        click.option("--simulate", metavar="OPTIONS", callback=simulated, hidden=True, help="Use the simulated GPU."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)

@@ -11,6 +11,7 @@ import click
 from gate.commands import unheeded
 from gate.commands.amounts import BUDGET_US, WATCHDOG, Amount
 from gate.commands.codegen_sides import COMPILED_BASE, HEAD_OPTIONS
+from gate.commands.replay_options import simulated
 from gate.model.problem import Problem, WrongUsage
 from gate.replay.job import MOST_LANES
 
@@ -50,7 +51,7 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--drift", type=Amount(0.001), default=default["drift"], show_default=True,
                      help="Stop when a canary moves so far."),
         click.option("--minutes", type=Amount(0, min_open=True), help="Measure so long; --resume goes on."),
-        click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU."),
+        click.option("--simulate", metavar="OPTIONS", callback=simulated, hidden=True, help="Use the simulated GPU."),
         click.option("--code/--no-code", default=True, help="Compile the candidate for gfx950 too, as evidence."),
         click.option("--publish", is_flag=True, help="Post the decision to GitHub when it is made."),
         click.option("--repo", metavar="OWNER/NAME", help="With --publish: the repository."),

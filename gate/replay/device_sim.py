@@ -9,39 +9,15 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gate.replay.chips import MIB, Chip
 from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, OutOfMemory, Run
 from gate.replay.memory_sim import SimMemory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimOptions:
-    """What the simulated GPU does. Times in microseconds, sizes in MiB, `noise` a fraction of each replay's time.
-
-    `drift_after` canaries, the clock drops by `drift`: that is how a session that must stop is simulated; after
-    `canaries` of them no process can take one. With `profiler` 0 it sees no kernel. With `lends`
-    0 no memory can be shared between processes, with -1 whoever tries dies, as of a broken driver. While the file
-    `gone` exists, every process fails at every command.
-    """
-
-    floor: float = 4.0
-    gap: float = 1.0
-    noise: float = 0.002
-    seed: int = 0
-    l2: float = 1.0
-    mall: float = 0.0
-    memory: float = 1024.0
-    warm: float = 0.5
-    drift: float = 0.0
-    drift_after: int = 1_000_000
-    canaries: int = 1_000_000
-    profiler: int = 1
-    gone: str = ""
-    lends: int = 1
+from gate.replay.sim_options import SimOptions as SimOptions
+from gate.replay.sim_options import parse
 
 
 @dataclass(slots=True)
@@ -100,18 +76,11 @@ class SimDevice(SimMemory):
 
     @classmethod
     def from_text(cls, text: str) -> SimDevice:
-        """`key=value,...` over SimOptions. Raises DeviceError for an unknown key or a value that is no number."""
-        kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(SimOptions)}
-        values: dict[str, Any] = {}
-        for item in filter(None, text.split(",")):
-            key, _, value = item.partition("=")
-            if key not in kinds:
-                raise DeviceError(f"the simulation has no option {key!r}; it has {', '.join(kinds)}", fatal=True)
-            try:
-                values[key] = kinds[key](value)
-            except ValueError:
-                raise DeviceError(f"simulation option {key}={value!r} is not a number", fatal=True) from None
-        return cls(SimOptions(**values))
+        """The device of these options. Raises DeviceError where one of them is wrong."""
+        try:
+            return cls(parse(text))
+        except ValueError as error:
+            raise DeviceError(f"the simulated GPU: {error}", fatal=True) from None
 
     def launch(
         self,
