@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from gate.model.problem import Problem, UnusableInput
+from gate.model.text import one_line
 from gate.replay.arms import ArmSpec
 from gate.replay.job import Settings
 from gate.replay.link import BOOT, Link, WorkerDied
@@ -49,6 +51,20 @@ class NoDevice(Exception):
     def __init__(self, reason: str, *, full: bool = False) -> None:
         super().__init__(reason)
         self.full = full
+
+
+def unstarted(lost: SideLost, arms: Mapping[str, ArmSpec]) -> NoDevice | UnusableInput:
+    """What is raised where a worker was lost before anything was measured with it: of one that never answered, whose
+    interpreter it is and its last words; of any other, that there is no GPU for it."""
+    if lost.death.outside or not lost.death.silent:
+        # Who is killed at every start may lack the host's memory.
+        return NoDevice(f"{lost.side}: {lost.death.reason}", full=lost.death.outside)
+    spec = arms[lost.side]
+    # The baselines' is base's or head's own, where it was not named.
+    side = next(side for side, other in arms.items() if other == spec)
+    what = f"the interpreter of {side} did not answer as a worker: {one_line(lost.death.reason)}"
+    fix = f"name a Python that has torch, as --{side} python=PATH, with an environment it starts in"
+    return UnusableInput(Problem(what=what, file=spec.python, fix=fix))
 
 
 class Crew:

@@ -19,6 +19,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from gate.replay.last_words import how_it_ended as how_it_ended
+from gate.replay.last_words import reply_in, telling_line
+
 BOOT = Path(__file__).resolve().parent / "boot.py"
 TAIL_BYTES = 2000
 # Names the worker's end of the socket over which open files, such as shared device memory, pass.
@@ -26,16 +29,15 @@ FILES_VARIABLE = "GATE_FILES_SOCKET"
 FILE_WAIT_S = 10.0
 # How long a process that was killed is waited for.
 END_WAIT_S = 10.0
-# The words by which runtimes report an access fault before they abort the process.
-FAULT_WORDS = ("Memory access fault", "illegal memory access", "GPU core dump", "HSA_STATUS_ERROR")
 
 
 class WorkerDied(Exception):
-    """The worker is gone. `outside` means that something else killed it (signal 9), so that asking again is fair."""
+    """The worker is gone. `outside` means that something else killed it (signal 9), so that asking again is fair;
+    `silent` that it never answered as a worker does."""
 
-    def __init__(self, reason: str, *, outside: bool = False, hung: bool = False) -> None:
+    def __init__(self, reason: str, *, outside: bool = False, hung: bool = False, silent: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.outside, self.hung = reason, outside, hung
+        self.reason, self.outside, self.hung, self.silent = reason, outside, hung, silent
 
 
 @functools.cache
@@ -74,6 +76,7 @@ class Link:
         self._log = log
         self._ids = itertools.count(1)
         self._buffer = b""
+        self._answered = False
         log.parent.mkdir(parents=True, exist_ok=True)
         self._files, theirs = socket.socketpair()
         self._files.settimeout(FILE_WAIT_S)
@@ -124,14 +127,21 @@ class Link:
             line, separator, rest = self._buffer.partition(b"\n")
             if separator:
                 self._buffer = rest
-                reply: dict[str, Any] = json.loads(line)
+                reply = reply_in(line)
+                if reply is None:
+                    self.kill()
+                    said = telling_line(line.decode("utf-8", "replace"))
+                    raise WorkerDied(f"the answer to {what} is not a worker's: {said}", silent=not self._answered)
+                self._answered = True
                 if reply.get("id") == number:
                     return reply
                 continue
             left = deadline - time.monotonic()
             if left <= 0:
                 self.kill()
-                raise WorkerDied(f"hang: no answer to {what} within {timeout_s:g} s", hung=True)
+                raise WorkerDied(
+                    f"hang: no answer to {what} within {timeout_s:g} s", hung=True, silent=not self._answered
+                )
             if self._selector.select(left):
                 self._fill(what)
 
@@ -170,11 +180,17 @@ class Link:
         except subprocess.TimeoutExpired:
             self.kill()
             code = -signal.SIGKILL
-        tail = self._tail()
-        fault = next((line for line in tail.splitlines() if any(word in line for word in FAULT_WORDS)), None)
-        told = fault or next((line for line in reversed(tail.splitlines()) if line.strip()), "")
+        told = telling_line(self._tail()) or ("" if self._answered else telling_line(self._unread()))
         reason = f"the worker {how_it_ended(code)} during {what}"
-        return WorkerDied(f"{reason}: {told.strip()[:300]}" if told else reason, outside=code == -signal.SIGKILL)
+        reason = f"{reason}: {told}" if told else reason
+        return WorkerDied(reason, outside=code == -signal.SIGKILL, silent=not self._answered)
+
+    def _unread(self) -> str:
+        """What a process that has ended left on its standard output."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._buffer += os.read(self._process.stdout.fileno(), 1 << 16)
+        return self._buffer[-TAIL_BYTES:].decode("utf-8", "replace")
 
     def _tail(self) -> str:
         """The end of what this worker has logged, not those before it of the same name."""
@@ -206,21 +222,3 @@ class Link:
         self.strike()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=END_WAIT_S)
-
-
-def how_it_ended(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"exited with code {code}"
-    names = {
-        signal.SIGSEGV: "crashed with a segmentation fault",
-        signal.SIGABRT: "was aborted by its runtime",
-        signal.SIGBUS: "crashed with a bus error",
-        signal.SIGFPE: "crashed with an arithmetic error",
-        signal.SIGILL: "crashed with an illegal instruction",
-        signal.SIGKILL: "was killed from outside (signal 9; out of host memory?)",
-    }
-    try:
-        return names.get(signal.Signals(-code), f"ended on signal {signal.Signals(-code).name}")
-    except ValueError:
-        return f"ended on signal {-code}"

@@ -12,7 +12,7 @@ from functools import partial
 
 from gate.model.problem import Problem, UnusableInput
 from gate.replay import watch
-from gate.replay.crew import Crew, NoDevice, SideLost
+from gate.replay.crew import Crew, NoDevice, SideLost, unstarted
 from gate.replay.deal import Waiting, by_op
 from gate.replay.job import Job, Settings
 from gate.replay.journal import Journal
@@ -208,8 +208,7 @@ class _Shared:
             except SideLost as lost:
                 crew.bury(lost.side)
                 if not lost.death.outside or attempt + 1 == watch.START_TRIES:
-                    # Who is killed at every start may lack the host's memory.
-                    raise NoDevice(f"{lost.side}: {lost.death.reason}", full=lost.death.outside) from None
+                    raise unstarted(lost, self.settings.arms) from None
 
     def _run(self, crew: Crew, machine: Machine, job: Job) -> ShapeRun:
         run = ShapeRun(settings=self.settings, job=job, crew=crew, token=machine.token, sensor=machine.sensor)

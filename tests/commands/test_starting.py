@@ -37,6 +37,40 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return lines[0]
 
 
+# Programs that start and are no Python, and what they said.
+NO_WORKERS = {
+    "exit 3": "the worker exited with code 3 during wake",
+    "echo garbage": "the worker exited with code 0 during wake: garbage",
+    "echo garbage; echo its reason >&2; exit 4": "the worker exited with code 4 during wake: its reason",
+    "printf 'a\\033[1mb'; exit 1": "the worker exited with code 1 during wake: a�[1mb",
+    "read question; echo '[1]'; sleep 60": "the answer to wake is not a worker's: [1]",
+    "exec cat": "the answer to wake is not a worker's: {",
+    "kill -SEGV $$": "the worker crashed with a segmentation fault during wake",
+}
+
+
+@pytest.mark.parametrize(("body", "why"), NO_WORKERS.items())
+def test_what_starts_and_is_no_python_is_told_with_its_last_words(
+    tmp_path: Path, ledgers: Path, capsys: pytest.CaptureFixture[str], body: str, why: str
+) -> None:
+    python = script(tmp_path, f"#!/bin/sh\n{body}\n")
+    assert run(rig.arguments(ledgers, tmp_path / "out", base=f",python={python}")) == 2
+    told = said(capsys)
+    assert told.startswith(f"gate: {python}: the interpreter of base did not answer as a worker: {why}")
+    assert told.endswith("; name a Python that has torch, as --base python=PATH, with an environment it starts in")
+    found = decision_in(tmp_path / "out")
+    assert (found["gate"], found["reasons"]) == ("no_verdict", ["unusable_input"])
+
+
+def test_a_worker_that_opens_no_gpu_is_still_no_gpu(
+    tmp_path: Path, ledgers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").write_text("")
+    argv = rig.arguments(ledgers, tmp_path / "out", sim=f"{rig.SIM},gone={tmp_path / 'gone'}")
+    assert run(argv) == 2
+    assert said(capsys).startswith("gate: no GPU: ")
+
+
 @pytest.mark.parametrize("verb", ["replay", "correctness"])
 @pytest.mark.parametrize(("text", "why"), WHY.items())
 def test_a_measuring_verb_says_why_an_interpreter_does_not_start(
