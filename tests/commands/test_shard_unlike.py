@@ -1,4 +1,4 @@
-"""Shards that measured something else than their plan says, or went by another policy: no run, and no merged verdict."""
+"""Shards that measure something else than their plan says, or went by another policy: no run, no merged verdict."""
 
 from __future__ import annotations
 
@@ -102,6 +102,7 @@ def test_one_shard_unlike_the_other_is_refused(
 ) -> None:
     path = Path(shutil.copytree(ran / "2", tmp_path / "2")) / "part.json"
     part = json.loads(path.read_text())
+    assert fields.keys() <= {*part, *part["engine"]}
     changed = fields if "candidates" in fields else {"engine": {**part["engine"], **fields}}
     path.write_text(json.dumps({**part, **changed}))
     assert merge(ran, tmp_path / "out", second=tmp_path / "2") == 2
