@@ -101,14 +101,15 @@ def drift(
 
 
 def _pair(cell: Cell) -> tuple[float, float] | None:
-    """Times of release and head in us, where both were measured in the same way on the same kind of machine."""
+    """Times of release and head in us, where both were measured in the same way on the same kind of machine, and not in
+    an arm that head and its base shared."""
     was, now = cell.base_arm, cell.head_arm
     if was.time_us is None or now.time_us is None or was.outcome is None or now.outcome is None:
         return None
     same = all(
         getattr(was.outcome, name) == getattr(now.outcome, name) for name in ("timing_method", "cache_state", *MACHINE)
     )
-    return (was.time_us, now.time_us) if same else None
+    return (was.time_us, now.time_us) if same and not now.outcome.control else None
 
 
 def _why_none(cells: list[Cell], candidate: str) -> str:

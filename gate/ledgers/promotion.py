@@ -43,7 +43,15 @@ def faults(offer: Offer, *, accept_partial: bool = False) -> list[Problem]:
     With `accept_partial` shapes that were not measured are no fault; shapes that failed still are.
     """
     coverage = _coverage_faults(offer, accepted=UNMEASURED if accept_partial else frozenset())
-    return [*commit_faults(offer), *coverage, *_machine_faults(offer)]
+    return [*commit_faults(offer), *coverage, *_machine_faults(offer), *_shared_faults(offer)]
+
+
+def _shared_faults(offer: Offer) -> list[Problem]:
+    rows = sum(bool(row.control) for row in offer.timed)
+    if not rows:
+        return []
+    what = f"{counted(rows, 'row')} of {offer.candidate} measured as a baseline, in an arm that head and base share"
+    return [Problem(what=what, file=offer.op_type, fix=f"measure with --candidate {offer.candidate}")]
 
 
 def commit_fault(commit: str, file: str) -> Problem | None:

@@ -69,6 +69,17 @@ def test_a_candidate_without_a_name_is_not_the_default(desk: Desk) -> None:
     assert code == 64 and "--candidate names no provider" in error and not desk.place.exists()
 
 
+def test_times_of_an_arm_that_both_sides_share_are_no_candidates(desk: Desk) -> None:
+    shared = edited(head(), lambda row: row if row.provider != "flydsl" else msgspec.structs.replace(row, control=True))
+    code, error = desk.record(desk.measured("first", shared))
+    assert code == 1 and not desk.place.exists()
+    assert "rmsnorm: 6 rows of flydsl measured as a baseline, in an arm that head and base share" in error
+    assert desk.record(desk.measured("second", head(3)))[0] == 0 and pin(desk)[0] == 0
+    later_rows = edited(shared, lambda row: msgspec.structs.replace(row, session_id="later", candidate_commit=NEXT))
+    code, error = drift(desk, desk.measured("later", later_rows))
+    assert code == 2 and "6 rows were measured in both, none in the same way" in error
+
+
 def test_a_release_of_another_candidate_is_held_against_that_ones_times(desk: Desk) -> None:
     assert desk.record(desk.measured("first", head()), "--candidate", "triton")[0] == 0
     assert pin(desk)[0] == 0
