@@ -110,8 +110,8 @@ def test_a_kernel_that_breaks_is_one_line_and_its_output_is_kept(
     tmp_path: Path, tool: Path, capsys: pytest.CaptureFixture[str], candidate: str, told: str
 ) -> None:
     assert profiled(tmp_path, candidate=candidate, breaks=True) == 2
-    said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1 and told in said[0]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
     assert (tmp_path / "out" / "stderr.txt").exists()
 
 
@@ -136,9 +136,8 @@ def test_a_missing_tool_says_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert profiled(tmp_path, "--tool", "rocprof") == 2
-    said = capsys.readouterr().err
-    assert "there is no rocprofv3 on this machine" in said and "rocprofiler-sdk" in said
-    assert said.count("\n") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "there is no rocprofv3 on this machine" in line and "rocprofiler-sdk" in line
 
 
 def test_a_tool_that_cannot_be_started_is_named_with_the_reason(
@@ -146,19 +145,17 @@ def test_a_tool_that_cannot_be_started_is_named_with_the_reason(
 ) -> None:
     tool.write_text("#!/nowhere/python3\n")
     assert profiled(tmp_path) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("gate: ")]
-    assert f"{tool}: the program cannot be started: its first line names /nowhere/python3: No such file" in line
+    assert f"{tool}: the program cannot be started: its first line names /nowhere/python3" in capsys.readouterr().err
 
 
 def test_existing_traces_one_diagnosis_each(tmp_path: Path) -> None:
-    source = tmp_path / "traces"
-    source.mkdir()
+    (source := tmp_path / "traces").mkdir()
     for pid in (11, 12):
         rows = [row(index, "rmsnorm_0", pid + index) for index in range(4)]
         (source / f"{pid}_kernel_trace.csv").write_text(as_csv(rows))
     (source / "11_agent_info.csv").write_text(AGENTS)
     assert run(["profile", "--from", str(source), "--out", str(tmp_path / "out")]) == 0
-    first, second = diagnosis(tmp_path / "out" / "11"), diagnosis(tmp_path / "out" / "12")
+    first, second = (diagnosis(tmp_path / "out" / name) for name in ("11", "12"))
     assert (first.kernels[0].durations.median_us, second.kernels[0].durations.median_us) == (12.5, 13.5)
     assert first.arch == second.arch == "gfx950"
     assert any("another run's, 11_agent_info.csv" in note for note in second.notes)
