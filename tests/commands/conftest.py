@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gate.cli import run
 from tests.commands import timed_rig as rig
 from tests.commands.baseline_desk import Desk
 
@@ -43,3 +44,20 @@ def slow(ledgers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     code, stderr = rig.call(rig.arguments(ledgers, out, head=rig.SLOW))
     assert code == 1, stderr
     return out
+
+
+@pytest.fixture(scope="session")
+def sharded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ledgers, a plan for two, both shards run with head 4% slower, and the whole run beside them."""
+    root = tmp_path_factory.mktemp("shards")
+    rig.write_ledgers(root / "ledgers", {op: rig.shapes(op, count) for op, count in rig.SHARDED.items()})
+    plan = ["shard", "plan", "--ledgers", str(root / "ledgers"), "--op-from", f"{rig.KERNELS}:OP", "--runners", "2"]
+    assert run([*plan, "--out", str(root / "plan.json")]) == 0
+    slow = {"head": rig.SLOW}
+    for number in (1, 2):
+        more = ("--shard", f"{number}/2", "--plan", str(root / "plan.json"))
+        code, stderr = rig.call(rig.arguments(root / "ledgers", root / str(number), *more, **slow))
+        assert code == 1, stderr
+    code, stderr = rig.call(rig.arguments(root / "ledgers", root / "whole", **slow))
+    assert code == 1, stderr
+    return root

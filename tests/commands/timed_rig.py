@@ -24,6 +24,8 @@ SLOW = ",env=SIM_FACTOR:1.04"
 SIM = "memory=64,l2=0.05,noise=0.002"
 # Fewer process pairs than by default: each is two processes to start.
 POLICY = "[screen]\nlooks = [4, 6, 8]\n[confirm]\nprocesses = [3, 6]\n"
+# How many shapes of an op the shards of `sharded` share.
+SHARDED = {"rmsnorm": 5, "softmax": 3}
 
 
 def shapes(op: str, count: int, **more: Any) -> list[Shape]:
