@@ -24,6 +24,7 @@ from gate.commands.bisect_table import REPORT_FILE, report_of, show
 from gate.commands.bisect_versions import Build, Source
 from gate.commands.codegen_inputs import cache_home
 from gate.commands.replay_inputs import case_of, read_inputs
+from gate.commands.replay_options import simulated
 from gate.commands.telling import say_json
 from gate.model.problem import Exit, Problem, UnusableInput, WrongUsage
 from gate.model.shape import Shape
@@ -64,7 +65,7 @@ CODE = ("auto", "machine", "sources", "none")
 @click.option("--seed", type=int, help="Orders the blocks; default drawn and recorded.")
 @click.option("--resume", is_flag=True, help="Go on with the interrupted bisection in --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@click.option("--simulate", metavar="OPTIONS", hidden=True, help="Use the simulated GPU.")
+@click.option("--simulate", metavar="OPTIONS", hidden=True, callback=simulated, help="Use the simulated GPU.")
 def command(**options: Any) -> int:
     """Bisect from a good to a bad commit along first parents, or over wheels, with the GPU's own times.
 

@@ -17,6 +17,7 @@ from gate.commands.codegen_inputs import read_records
 from gate.commands.profile_run import Request, default_arm, profile
 from gate.commands.profile_table import show
 from gate.commands.replay_inputs import Inputs, read_inputs
+from gate.commands.replay_options import simulated
 from gate.commands.telling import say, say_json, tell
 from gate.model.codegen import CodegenRecord
 from gate.model.decision import Decision
@@ -59,7 +60,9 @@ OF_A_RUN = ("tool", "op_from", "head", "timeout", "gpu", "simulate")
 @click.option("--limit", type=click.IntRange(min=0), help="With --decision: at most so many, the furthest behind.")
 @click.option("--gpu", help="The GPU to use, as an index.")
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnosis as JSON.")
-@click.option("--simulate", metavar="OPTIONS", hidden=True, help="Open the simulated GPU in the script.")
+@click.option(
+    "--simulate", metavar="OPTIONS", hidden=True, callback=simulated, help="Open the simulated GPU in the script."
+)
 def command(**options: Any) -> int:
     """Run one kernel under rocprofv3 (AMD) or torch.profiler, or read what a profiler wrote before.
 

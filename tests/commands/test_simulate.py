@@ -42,6 +42,12 @@ def test_a_wrong_option_is_one_line(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("verb", ["bisect", "profile"])
+def test_verbs_with_a_gpu_of_their_own_say_the_same(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--simulate", "memory=abc"]) == 64
+    assert "Invalid value for '--simulate': memory=abc is not a number" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("text", "why"), WRONG.items(), ids=range(len(WRONG)))
 def test_a_worker_refuses_it_too(text: str, why: str) -> None:
     with pytest.raises(DeviceError) as refused:
