@@ -31,7 +31,7 @@ SEVERAL = {
     "bench/history_drift.py": {"STEPS", "FLAT"},
     "bench/history_scale.py": {"rows", "rows / total.cpu_s"},
     "bisect/search.py": {"len(suspects)"},
-    "commands/codegen_show.py": {"len(near)"},
+    "commands/codegen_show.py": {"len(meant)"},
     "commands/ledger_put.py": {"change.removed"},
     "profiling/calls.py": {"often"},
     "profiling/rocprof_json.py": {"len(tools)"},
