@@ -100,6 +100,7 @@ def parts(commit: str) -> list[Part]:
             Part(name=f"compiled_{op}", seconds=90, command=gate("replay", op, *compiled, "--stages", "model_config"))
             for op in ("rmsnorm", "softmax", "layernorm")
         ),
+        Part(name="spills", seconds=70, command=bench("triton_spills")),
         Part(name="profile", seconds=40, command=("-m", "gate", "profile", *PROFILED, "--out", "{out}")),
         Part(name="gate_usual", seconds=270, command=whole("--shapes", "100", "--lanes", "6", "--seconds", "240")),
         # Every frozen shape: correctness, times against PyTorch, what baselines are recorded from.
