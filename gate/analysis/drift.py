@@ -16,18 +16,19 @@ from msgspec.structs import replace
 from gate.analysis import controls
 from gate.analysis.book import open_book
 from gate.analysis.cells import Cell, lay_out
+from gate.analysis.pairing import mismatch
 from gate.analysis.student import quantile
 from gate.model.ledger import Ledger
 from gate.model.matrix import Matrix
 from gate.model.outcome import MeasuredResults, Results
-from gate.model.policy import Policy
+from gate.model.policy import EnvironmentPolicy, Policy
 from gate.model.policy_noise import Floor
 from gate.model.text import counted
 
 FEWEST_ROWS = 2
 # What must be equal. Drivers and toolkits change between releases: they move the controls as well, and a control whose
 # own library changed is none.
-MACHINE = ("gpu", "arch")
+SAME_MACHINE = EnvironmentPolicy(incomparable=("gpu", "arch"))
 
 
 class RowDrift(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ def drift(
     every = replace(
         policy,
         controls=replace(policy.controls, moved=0.0),
-        environment=replace(policy.environment, incomparable=MACHINE),
+        environment=SAME_MACHINE,
     )
     moved = controls.compare(found, every)
     if not moved.checked:
@@ -101,15 +102,11 @@ def drift(
 
 
 def _pair(cell: Cell) -> tuple[float, float] | None:
-    """Times of release and head in us, where both were measured in the same way on the same kind of machine, and not in
-    an arm that head and its base shared."""
+    """Times of release and head in us, where both were measured in the same way on the same kind of machine."""
     was, now = cell.base_arm, cell.head_arm
     if was.time_us is None or now.time_us is None or was.outcome is None or now.outcome is None:
         return None
-    same = all(
-        getattr(was.outcome, name) == getattr(now.outcome, name) for name in ("timing_method", "cache_state", *MACHINE)
-    )
-    return (was.time_us, now.time_us) if same and not now.outcome.control else None
+    return (was.time_us, now.time_us) if mismatch(was.outcome, now.outcome, SAME_MACHINE) is None else None
 
 
 def _why_none(cells: list[Cell], candidate: str) -> str:

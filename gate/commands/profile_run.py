@@ -24,7 +24,7 @@ from gate.model.text import counted
 from gate.profiling import repro, tools
 from gate.profiling.diagnose import Subject, diagnose
 from gate.replay.arms import ArmSpec
-from gate.replay.link import how_it_ended
+from gate.replay.last_words import how_it_ended
 from gate.replay.machine import lock_gpu
 
 TRACE_FOLDER = "trace"

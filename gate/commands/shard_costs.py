@@ -71,10 +71,10 @@ def known(jobs: Sequence[Job], places: Sequence[Path]) -> Known:
     machines: set[str] = set()
     wall_s, spent_s = 0.0, 0.0
     for place in places:
-        for path, lines in _journals(place).items():
+        for path, (header, lines) in _journals(place).items():
             for shape_id, seconds in shards.recorded_s(lines).items():
                 recorded[shape_id] = recorded.get(shape_id, 0.0) + seconds
-            machines |= _machines(path, lines)
+            machines |= _machines(header, lines)
             manifest = path.with_name("manifest.json")
             if manifest.is_file():
                 fix = "remove it: the costs are then those of the journal alone"
@@ -89,34 +89,39 @@ def known(jobs: Sequence[Job], places: Sequence[Path]) -> Known:
     return Known(costs=found, machines=tuple(sorted(machines)), scale=scale, own_wall=own is not None)
 
 
-def _journals(place: Path) -> dict[Path, list[dict[str, Any]]]:
-    """The shapes of every journal under `place`."""
+Lines = list[dict[str, Any]]
+
+
+def _journals(place: Path) -> dict[Path, tuple[Lines, Lines]]:
+    """The header and the shapes of every journal under `place`."""
     paths = [place] if place.is_file() else sorted({*place.glob(JOURNAL), *place.glob(f"**/{JOURNAL}")})
     if not paths:
         raise UnusableInput(Problem(what=f"no {JOURNAL} in it", file=str(place), fix="name what a run left"))
-    found = {path: spent_in(path) for path in paths}
-    if not any(found.values()):
+    found = {path: _journal(path) for path in paths}
+    if not any(shapes for _, shapes in found.values()):
         fix = "name a run that measured something, or leave --costs out"
         raise UnusableInput(Problem(what="no finished shape in it", file=str(place), fix=fix))
     return found
 
 
-def spent_in(path: Path) -> list[dict[str, Any]]:
-    """The shapes of a journal. Raises UnusableInput for one whose seconds are none."""
-    lines = [line for line in read_lines(path) if "shape_id" in line]
-    for line in lines:
+def _journal(path: Path) -> tuple[Lines, Lines]:
+    """What a journal says before its shapes, and its shapes. Raises UnusableInput for one whose seconds are none."""
+    header: Lines = []
+    shapes: Lines = []
+    for line in read_lines(path):
+        (shapes if "shape_id" in line else header).append(line)
+    for line in shapes:
         try:
             msgspec.convert(line, Spent)
         except msgspec.ValidationError as error:
             what = f"the seconds of {line['shape_id']} are none: {error}"
             raise UnusableInput(Problem(what=what, file=str(path), fix="name another run with --costs")) from None
-    return lines
+    return header, shapes
 
 
-def _machines(path: Path, lines: Sequence[dict[str, Any]]) -> set[str]:
+def _machines(header: Lines, lines: Lines) -> set[str]:
     """The GPUs that a journal says it was measured on."""
-    head = next((line for line in read_lines(path) if "shape_id" not in line), {})
-    made = head.get("fingerprint")
+    made = header[0].get("fingerprint") if header else None
     if isinstance(made, dict) and made.get("simulate") is not None:
         return {SIMULATED}
     return {_gpu(each) for line in lines for each in _sides(line.get("environments"))} or (

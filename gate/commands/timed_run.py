@@ -132,8 +132,7 @@ def write_reports(out: Path) -> None:
     """The longer texts and the HTML page; what cannot be drawn here is told and changes no verdict."""
     from gate.commands import report
 
-    base = out / BASE_ROWS
-    job = report.read_job(source=out, head=None, base=base if base.is_dir() else None, matrix=None, out=None)
+    job = report.read_job(source=out, head=None, base=None, matrix=None, out=None)
     for write in (report.write_summary, report.write_coverage, report.write_weighted, report.write_html):
         try:
             write(job)

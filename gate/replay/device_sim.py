@@ -16,8 +16,7 @@ from typing import Any
 from gate.replay.chips import MIB, Chip
 from gate.replay.device import CaptureFailed, DeviceError, Facts, KernelTime, OutOfMemory, Run
 from gate.replay.memory_sim import SimMemory
-from gate.replay.sim_options import SimOptions as SimOptions
-from gate.replay.sim_options import parse
+from gate.replay.sim_options import SimOptions, parse
 
 
 @dataclass(slots=True)

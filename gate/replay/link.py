@@ -19,8 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from gate.replay.last_words import how_it_ended as how_it_ended
-from gate.replay.last_words import reply_in, telling_line
+from gate.replay.last_words import how_it_ended, reply_in, telling_line
 
 BOOT = Path(__file__).resolve().parent / "boot.py"
 TAIL_BYTES = 2000

@@ -12,9 +12,10 @@ from gate.replay import device_sim, integrity
 from gate.replay.cell import Cell
 from gate.replay.chips import CHIPS
 from gate.replay.device import KernelTime
-from gate.replay.device_sim import SimDevice, SimOptions
+from gate.replay.device_sim import SimDevice
 from gate.replay.op import Case, Op
 from gate.replay.provider import ProviderAdapter
+from gate.replay.sim_options import SimOptions
 from gate.replay.timer import RingPlan
 from tests.replay import sim_cheating, sim_kernels, sim_op
 from tests.replay.sim_op import launch_work

@@ -14,12 +14,13 @@ from gate.replay import scratch, shared_block
 from gate.replay.arms import ArmSpec
 from gate.replay.crew import Crew
 from gate.replay.device import DeviceError, NoRoom
-from gate.replay.device_sim import SimDevice, SimOptions
+from gate.replay.device_sim import SimDevice
 from gate.replay.driver import Driver
 from gate.replay.job import Settings
 from gate.replay.link import Link, WorkerDied
 from gate.replay.shared_torch import LEAST_ROUNDS, RATE_ROUNDS, SharedTorchMemory
 from gate.replay.sharing import SharedMemory
+from gate.replay.sim_options import SimOptions
 from tests.bench.replay_chaos import open_files
 from tests.replay import rig
 

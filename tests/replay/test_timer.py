@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gate.replay import coldness, timer
 from gate.replay.chips import CHIPS, MIB, Chip, chip_for
-from gate.replay.device_sim import SimDevice, SimOptions
+from gate.replay.device_sim import SimDevice
+from gate.replay.sim_options import SimOptions
 
 H200 = next(chip for chip in CHIPS if chip.name == "H200")
 MI350X = next(chip for chip in CHIPS if chip.name == "MI350X")

@@ -9,8 +9,9 @@ import pytest
 
 from gate.replay import device_sim
 from gate.replay.cell import Cell
-from gate.replay.device_sim import SimDevice, SimOptions
+from gate.replay.device_sim import SimDevice
 from gate.replay.op import Case, Op, Tensors
+from gate.replay.sim_options import SimOptions
 from gate.replay.timer import RingPlan
 from tests.replay import sim_cheating, sim_kernels, sim_op
 

@@ -140,9 +140,8 @@ def _calm(found: Group, head: Side, policy: Policy) -> Mask:
         spread = head.columns.of("p90_us") / head.columns.of("p10_us")
     rows = np.stack([other.head for other in found.others])[found.best, np.arange(len(found.index))]
     limit = 1 + policy.noise.unstable
-    calm: Mask = (spread[found.candidate.head] <= limit) & (spread[rows] <= limit)
-    told: Mask = calm & np.isfinite(found.speedup)
-    return told
+    calm: Mask = (spread[found.candidate.head] <= limit) & (spread[rows] <= limit) & np.isfinite(found.speedup)
+    return calm
 
 
 def logs(values: Floats) -> Floats:
